@@ -1,0 +1,316 @@
+/*
+ * ring.h
+ *		The pure part: bytes to a position, points to a ring, two rings to
+ *		what moves between them.
+ *
+ * Rules of this header and of hash.c, ring.c, check.c, canon.c and diff.c,
+ * which implement it:
+ *	- nothing of PostgreSQL is included; everything can be built, tested and
+ *	  fuzzed by itself;
+ *	- memory comes from the caller (RingEnv) and is never freed here: the
+ *	  caller drops it as a whole;
+ *	- a position is a uint32_t; where one past the last is needed, the type is
+ *	  uint64_t, so that 2^32 can be written;
+ *	- names are bytes with a length, not NUL-terminated.
+ *
+ * Calls go one way: hash <- ring <- diff.
+ */
+#ifndef SHARDRING_RING_H
+#define SHARDRING_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RING_CIRCLE				UINT64_C(4294967296)
+#define RING_MAX_POINTS			4194304
+#define RING_MAX_SLOTS			65536
+#define RING_MAX_CRC16_POINTS	4096
+#define RING_MAX_GROUP_NAME		255
+#define RING_MAX_SHARD_NAME		63
+#define RING_NONE				UINT32_MAX
+
+/*
+ * What the pure part needs from its caller.  alloc never returns NULL (it
+ * raises its own error or ends the program); pause is called from loops that
+ * can be long and need not come back.
+ */
+typedef struct RingEnv
+{
+	void	   *(*alloc) (void *arg, size_t size);
+	void		(*pause) (void *arg);
+	void	   *arg;
+} RingEnv;
+
+/* ---------- hash.c: bytes to a position ---------- */
+
+typedef enum HashKind
+{
+	HASH_MD5,
+	HASH_FNV1A,
+	HASH_MURMUR3,
+	HASH_CRC16
+} HashKind;
+
+/* A hash that is being fed piece by piece. */
+typedef struct HashStream
+{
+	HashKind	kind;
+	uint32_t	state;
+	uint32_t	tail;			/* murmur3: bytes that wait for a block of 4 */
+	uint64_t	length;
+} HashStream;
+
+extern bool hash_parse_kind(const char *name, size_t len, HashKind *kind);
+extern const char *hash_kind_name(HashKind kind);
+extern bool hash_begin(HashStream *stream, HashKind kind);
+extern bool hash_feed(HashStream *stream, const void *bytes, size_t len);
+extern bool hash_end(HashStream *stream, uint32_t *position);
+extern bool hash_bytes(HashKind kind, const void *bytes, size_t len,
+					   uint32_t *position);
+extern bool hash_candidate(HashKind kind, const char *name, size_t len,
+						   uint32_t salt, uint32_t *position);
+extern void hash_tag(const char **key, size_t *len);
+extern bool hash_sha256(const void *bytes, size_t len, uint8_t digest[32]);
+
+/* ---------- ring.c: points to a ring ---------- */
+
+typedef struct RingName
+{
+	const char *bytes;
+	uint32_t	len;
+} RingName;
+
+/* Half-open range of slots. */
+typedef struct RingRange
+{
+	uint32_t	lo;
+	uint32_t	hi;
+} RingRange;
+
+/*
+ * The definition of a version, as it stands in the tables.  It may be wrong
+ * in any way; check.c says how.  "name" is in the encoding of the server and
+ * is what people are shown; "utf8" is what is hashed, sorted and fingerprinted.
+ */
+typedef struct RingShardDef
+{
+	RingName	name;
+	RingName	utf8;
+	uint32_t	nranges;
+	const RingRange *ranges;	/* ascending, disjoint, not adjacent */
+} RingShardDef;
+
+typedef struct RingGroupDef
+{
+	RingName	name;
+	RingName	utf8;
+	uint32_t	slots;
+	uint64_t	wanted_points;	/* round(vnodes * weight) */
+	uint32_t	npoints;
+	const uint32_t *points;		/* in the order they were taken */
+	uint32_t	nshards;
+	const RingShardDef *shards; /* ascending by utf8 */
+} RingGroupDef;
+
+typedef struct RingPinDef
+{
+	uint32_t	position;
+	RingName	group_name;
+	RingName	group_utf8;
+	uint32_t	group;			/* index, or RING_NONE: a pin to nowhere */
+} RingPinDef;
+
+typedef struct RingDef
+{
+	HashKind	hash;
+	bool		hash_tags;
+	uint32_t	ngroups;
+	const RingGroupDef *groups; /* ascending by utf8, distinct */
+	uint32_t	npins;
+	const RingPinDef *pins;		/* ascending by position, distinct */
+} RingDef;
+
+/*
+ * Who owns which positions, as ascending arcs: arc i is every position in
+ * [ends[i-1] + 1, ends[i]] and belongs to group owners[i].  Neighbours of one
+ * group are merged, the arc over zero is cut in two, and ends[n-1] is always
+ * 2^32 - 1; so the arc of a position is the first one whose end is not below
+ * it, and no lookup ever wraps.  n is 0 for a ring without points.
+ *
+ * buckets[b] is the first arc whose end is not below b << shift: the table
+ * over the top bits that replaces a binary search.  NULL where lookups are
+ * not needed.
+ */
+typedef struct RingArcs
+{
+	uint32_t	n;
+	uint32_t   *ends;
+	uint32_t   *owners;
+	uint32_t	shift;
+	uint32_t   *buckets;
+} RingArcs;
+
+/*
+ * A compiled group.  Run i is every slot in [run_ends[i-1], run_ends[i]) and
+ * lies on shard run_shards[i]; the last run_end is the number of slots.
+ */
+typedef struct RingGroup
+{
+	RingName	name;
+	RingName	utf8;
+	uint32_t	slots;
+	uint32_t	npoints;
+	uint32_t	nruns;
+	uint32_t   *run_ends;
+	uint32_t   *run_shards;
+} RingGroup;
+
+typedef struct Ring
+{
+	HashKind	hash;
+	bool		hash_tags;
+	uint32_t	ngroups;
+	RingGroup  *groups;			/* ascending by utf8, as in the definition */
+	uint32_t	nshards;
+	RingName   *shards;			/* distinct, ascending by utf8 */
+	uint32_t	npoints;
+	uint32_t	npins;
+	RingArcs	arcs;			/* with pins: what routing uses */
+	RingArcs	plain;			/* without pins; the same arrays, if none */
+} Ring;
+
+typedef struct RingPlace
+{
+	uint32_t	group;
+	uint32_t	slot;
+	uint32_t	shard;
+} RingPlace;
+
+/* Positions that are taken while points are chosen (open addressing). */
+typedef struct RingTaken
+{
+	uint32_t	mask;
+	uint32_t	used;
+	uint32_t	limit;
+	uint64_t   *cells;			/* position + 1, or 0: free */
+} RingTaken;
+
+typedef enum RingResult
+{
+	RING_OK,
+	RING_INVALID,				/* the definition breaks a rule */
+	RING_EXHAUSTED,				/* no free position was found */
+	RING_NO_HASH				/* libcrypto gave no MD5 or SHA-256 */
+} RingResult;
+
+extern int	ring_name_compare(RingName a, RingName b);
+extern Ring *ring_build(const RingDef *def, const RingEnv *env);
+extern uint32_t ring_arc(const RingArcs *arcs, uint32_t position);
+extern void ring_locate(const Ring *ring, uint32_t position,
+						RingPlace *place);
+extern uint32_t ring_slot_shard(const RingGroup *group, uint32_t slot);
+extern void ring_shares(const RingArcs *arcs, uint32_t ngroups,
+						uint64_t *positions);
+extern RingTaken *ring_taken_create(uint32_t capacity, const RingEnv *env);
+extern bool ring_taken_add(RingTaken *taken, uint32_t position);
+extern RingResult ring_extend(HashKind hash, RingName utf8, RingTaken *taken,
+							  uint32_t *points, uint32_t have, uint32_t want,
+							  const RingEnv *env);
+extern RingResult ring_salts(HashKind hash, RingName utf8,
+							 const uint32_t *points, uint32_t n,
+							 uint32_t *salts, uint32_t *first_bad,
+							 const RingEnv *env);
+
+/* ---------- check.c: what is wrong with a definition ---------- */
+
+/*
+ * Called once for each fault with a sentence in the server's encoding (no
+ * full stop, names in double quotes); return false to stop.
+ */
+typedef bool (*RingReport) (void *arg, const char *problem);
+
+extern bool check_structure(const RingDef *def, const RingEnv *env,
+							RingReport report, void *arg);
+extern RingResult check_points(const RingDef *def, const RingEnv *env,
+							   RingReport report, void *arg);
+
+/* ---------- canon.c: the canonical byte string, the fingerprint ---------- */
+
+extern size_t canon_size(const RingDef *def);
+extern void canon_write(const RingDef *def, uint8_t *bytes);
+extern bool canon_fingerprint(const RingDef *def, const RingEnv *env,
+							  char hex[65]);
+
+/* ---------- diff.c: two rings to what moves ---------- */
+
+/* Positions [lo, hi) that belong to from_group in one ring, to_group in the
+ * other; the numbers are indexes into Ring.groups of either ring. */
+typedef struct DiffSegment
+{
+	uint64_t	lo;
+	uint64_t	hi;
+	uint32_t	from_group;
+	uint32_t	to_group;
+} DiffSegment;
+
+/* All segments of one pair of groups: [first, first + n) of the sorted list,
+ * and how many positions they hold. */
+typedef struct DiffPair
+{
+	uint32_t	from_group;
+	uint32_t	to_group;
+	uint32_t	first;
+	uint32_t	n;
+	uint64_t	positions;
+} DiffPair;
+
+typedef enum DiffScope
+{
+	DIFF_GROUPS,				/* where the name of the group differs */
+	DIFF_SHARDS					/* where the shard may differ: also groups that
+								 * stay but hold a slot elsewhere */
+} DiffScope;
+
+typedef struct DiffList
+{
+	uint32_t	nsegments;
+	DiffSegment *segments;		/* by from_group, to_group, then lo */
+	uint32_t	npairs;
+	DiffPair   *pairs;
+} DiffList;
+
+/*
+ * One line of a move plan.  What moves is every position of pair "pair" whose
+ * slot in the from-group is in from_slots and whose slot in the to-group is
+ * in to_slots; "positions" counts them exactly and is never 0.
+ */
+typedef struct DiffMove
+{
+	uint32_t	pair;			/* index into DiffList.pairs */
+	uint32_t	from_shard;		/* index into Ring.shards of the from-ring */
+	uint32_t	to_shard;
+	uint32_t	nfrom_slots;
+	RingRange  *from_slots;
+	uint32_t	nto_slots;
+	RingRange  *to_slots;
+	uint64_t	positions;
+} DiffMove;
+
+typedef struct DiffPlan
+{
+	DiffList	list;
+	uint32_t	nmoves;
+	DiffMove   *moves;			/* by pair, from_shard, to_shard */
+} DiffPlan;
+
+extern void diff_list(const Ring *from, const Ring *to, DiffScope scope,
+					  const RingEnv *env, DiffList *list);
+extern void diff_plan(const Ring *from, const Ring *to, const RingEnv *env,
+					  DiffPlan *plan);
+extern bool diff_moves(const Ring *from, const Ring *to, uint32_t position,
+					   RingPlace *from_place, RingPlace *to_place);
+extern void diff_shard_shares(const Ring *ring, const RingEnv *env,
+							  uint64_t *positions);
+
+#endif							/* SHARDRING_RING_H */
