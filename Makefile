@@ -1,0 +1,101 @@
+# Makefile
+#	Builds and installs the extension with PGXS, and starts the tests.
+#
+#	make, make install, make installcheck	as for every extension
+#	make test				everything, in throw-away clusters
+#	make test-unit, test-regress, test-isolation, test-tap	one kind of it;
+#		REGRESS=, ISOLATION= or PROVE_TESTS= picks from it
+#	make demo, make bench, make format
+#
+# The test targets must start on a machine that has no PostgreSQL yet, so this
+# file must be readable there: PGXS is included when it can be had.  They go
+# through test/harness.sh, which installs what is missing.
+
+MODULE_big = shardring
+OBJS = $(patsubst %.c,%.o,$(sort $(wildcard extension/src/*.c)))
+EXTENSION = extension/shardring
+DATA = $(wildcard extension/shardring--*.sql)
+PGFILEDESC = "shardring - consistent-hash ring for sharding"
+PG_CPPFLAGS = -I$(libpq_srcdir)
+SHLIB_LINK = $(libpq) -lcrypto
+
+REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
+ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
+ISOLATION_OPTS = --inputdir=$(srcdir)/test
+EXTRA_CLEAN = $(UNIT_BUILD) test/output output_iso
+
+UNIT_BUILD = test/build
+
+# The bitcode for JIT inlining needs clang, and nothing here gains from it.
+override with_llvm := $(or $(with_llvm),no)
+
+PG_CONFIG ?= pg_config
+PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
+
+ifneq ($(PGXS),)
+include $(PGXS)
+
+# PGXS knows of no headers, and Debian's is built without dependency tracking.
+$(OBJS): $(wildcard extension/src/*.h) Makefile
+else
+all install installcheck uninstall clean:
+	@echo "$(PG_CONFIG) knows no server headers:" \
+		"install postgresql-server-dev-15, or say PG_CONFIG=..." >&2
+	@exit 1
+endif
+
+# ---------- the pure part by itself ----------
+#
+# Every test/unit/test_*.c is a program; other files there belong to all of
+# them.  They are built with checks for undefined behaviour; the address
+# sanitizer is left out because it does not start under every kernel.
+
+UNIT_CFLAGS ?= -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
+UNIT_ALL_CFLAGS = -std=gnu11 -Wall -Wextra $(UNIT_CFLAGS) $(COPT) \
+	-Iextension/src -Itest/unit
+
+UNIT_PROGRAMS = $(patsubst test/unit/%.c,$(UNIT_BUILD)/%, \
+	$(wildcard test/unit/test_*.c))
+UNIT_SHARED = $(patsubst test/unit/%.c,$(UNIT_BUILD)/%.o, \
+	$(filter-out test/unit/test_%.c,$(wildcard test/unit/*.c)))
+UNIT_PURE = $(patsubst extension/src/%.c,$(UNIT_BUILD)/pure/%.o, \
+	$(wildcard $(addprefix extension/src/, \
+		hash.c ring.c check.c canon.c diff.c)))
+UNIT_HEADERS = $(wildcard extension/src/*.h test/unit/*.h)
+
+unit-programs: $(UNIT_PROGRAMS)
+
+$(UNIT_PROGRAMS): $(UNIT_BUILD)/%: $(UNIT_BUILD)/%.o $(UNIT_SHARED) $(UNIT_PURE)
+	$(CC) $(UNIT_ALL_CFLAGS) -o $@ $^ -lcmocka -lcrypto -lm
+
+$(UNIT_BUILD)/pure/%.o: extension/src/%.c $(UNIT_HEADERS) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(UNIT_ALL_CFLAGS) -c -o $@ $<
+
+$(UNIT_BUILD)/%.o: test/unit/%.c $(UNIT_HEADERS) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(UNIT_ALL_CFLAGS) -c -o $@ $<
+
+# ---------- running things ----------
+
+export PG_CONFIG REGRESS ISOLATION PROVE_TESTS KEEP
+
+test:
+	@test/run.sh unit regress isolation tap
+
+test-unit test-regress test-isolation test-tap: test-%:
+	@test/run.sh $*
+
+demo:
+	@test/demo.sh
+
+ifneq ($(wildcard test/bench/run.sh),)
+bench:
+	@test/bench/run.sh
+endif
+
+format:
+	clang-format -i $(wildcard extension/src/*.[ch] test/unit/*.[ch])
+
+.PHONY: all install installcheck uninstall clean unit-programs \
+	test test-unit test-regress test-isolation test-tap demo bench format
