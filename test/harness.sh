@@ -1,0 +1,285 @@
+# shellcheck shell=bash
+#
+# harness.sh
+#	Throw-away PostgreSQL clusters with the extension of this tree.  To be
+#	sourced by a bash script; everything that needs a server goes through it.
+#
+# Rules of this file:
+#	- The system's installation and clusters are never touched.  PostgreSQL
+#	  finds its files relative to its own binary, so a copy of it in a temporary
+#	  directory, with the extension installed into the copy, is an installation
+#	  of its own.  Any number of runs can go side by side.
+#	- Everything is below one directory, $WORK, and every program that is
+#	  started there runs from the copy.  So cleaning up is: end what still runs
+#	  from $WORK, remove $WORK.  It happens on every way out.
+#	- Servers listen on a unix socket in $WORK and nowhere else.
+#	- PostgreSQL refuses to run as root: for root, servers and tests run as
+#	  $SERVER_USER, to whom $WORK belongs.
+#	- Packages are installed only when something is missing, and only that.
+#
+# A script usually does:
+#	. test/harness.sh
+#	install_missing server
+#	make_root
+#	start_cluster main
+# and then has PGHOST, PGPORT, PGUSER, PGDATABASE and PATH set for it.
+
+set -euo pipefail
+
+TREE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+PG_CONFIG=${PG_CONFIG:-pg_config}
+PG_MAJOR=${PG_MAJOR:-15}	# what is installed when there is none
+WORK=
+CHILD=
+SERVER_USER=$(id -un)
+CLUSTERS=0
+
+# The caller's settings for some other server must not get into ours.
+for name in ${!PG@}; do
+	case $name in
+		PG_CONFIG | PG_MAJOR | PG_TEST_*) ;;
+		*) unset "$name" ;;
+	esac
+done
+unset LANGUAGE name
+export LC_ALL=C.UTF-8
+
+# Ends the script with a message.
+fail()
+{
+	echo "$(basename "$0"): $*" >&2
+	exit 1
+}
+
+# ---------- packages ----------
+
+# Installs what is missing of: "server" (build and run the extension) or
+# "test" (that, and what the tests use).
+install_missing()
+{
+	local missing
+	mapfile -t missing < <(list_missing "$1")
+	[ ${#missing[@]} -gt 0 ] || return 0
+	echo "installing: ${missing[*]}"
+	install_packages "${missing[@]}"
+	mapfile -t missing < <(list_missing "$1")
+	[ ${#missing[@]} -eq 0 ] || fail "still missing: ${missing[*]}"
+}
+
+# Prints the Debian packages whose content is not there.
+list_missing()
+{
+	local major=$PG_MAJOR version
+	if version=$("$PG_CONFIG" --version 2>/dev/null) && has_pgxs; then
+		major=$(expr "$version" : '[^0-9]*\([0-9]*\)')
+	fi
+	has_command gcc || echo gcc libc6-dev
+	has_command make || echo make
+	has_pgxs || echo "postgresql-server-dev-$major"
+	has_server || echo "postgresql-$major"
+	has_header openssl/evp.h || echo libssl-dev
+	has_header libpq-fe.h || echo libpq-dev
+	[ "$1" = test ] || return 0
+	has_header cmocka.h || echo libcmocka-dev
+	has_command prove || echo perl
+	perl -MIPC::Run -e 1 2>/dev/null || echo libipc-run-perl
+	[ -x /usr/bin/python3 ] || echo python3
+}
+
+has_command()
+{
+	command -v "$1" >/dev/null
+}
+
+has_pgxs()
+{
+	[ -e "$("$PG_CONFIG" --pgxs 2>/dev/null)" ]
+}
+
+has_server()
+{
+	[ -x "$("$PG_CONFIG" --bindir 2>/dev/null)/postgres" ]
+}
+
+has_header()
+{
+	echo "#include <$1>" | gcc -E -x c \
+		-I "$("$PG_CONFIG" --includedir 2>/dev/null || echo .)" - \
+		>/dev/null 2>&1
+}
+
+install_packages()
+{
+	local sudo=() apt
+	has_command apt-get || fail "please install what Debian calls: $*"
+	if [ "$(id -u)" -ne 0 ]; then
+		has_command sudo || fail "please run as root: apt-get install $*"
+		sudo=(sudo)
+	fi
+	apt=("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive
+		apt-get -qq -o Acquire::Retries=3)
+	retry "${apt[@]}" update
+	retry "${apt[@]}" install --yes --no-install-recommends "$@"
+	hash -r
+}
+
+# A mirror that is busy, or another apt-get that holds the lock.
+retry()
+{
+	"$@" </dev/null || { sleep 5 && "$@" </dev/null; } ||
+		{ sleep 20 && "$@" </dev/null; }
+}
+
+# ---------- a private installation ----------
+
+# Builds the extension and makes $WORK with a copy of PostgreSQL that has it.
+make_root()
+{
+	local dir
+	make_work
+	build_extension
+	for dir in bindir pkglibdir sharedir; do
+		copy_directory "$("$PG_CONFIG" --$dir)"
+	done
+	locked_make DESTDIR="$WORK/root" install >"$WORK/install.log" 2>&1 ||
+		{ cat "$WORK/install.log" >&2; fail "cannot install the extension"; }
+
+	BINDIR=$WORK/root$("$PG_CONFIG" --bindir)
+	export PATH=$BINDIR:$PATH
+}
+
+make_work()
+{
+	# Short, because the path of a socket may have 107 bytes.
+	WORK=$(mktemp -d /tmp/shardring.XXXXXX)
+	trap clean_up EXIT
+	trap 'exit 129' HUP
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+	export TMPDIR=$WORK
+	if [ "$(id -u)" -eq 0 ]; then
+		SERVER_USER=postgres
+		id "$SERVER_USER" >/dev/null 2>&1 || SERVER_USER=nobody
+		chown "$SERVER_USER:" "$WORK"
+	fi
+}
+
+build_extension()
+{
+	locked_make all >"$WORK/build.log" 2>&1 ||
+		{ cat "$WORK/build.log" >&2; fail "cannot build the extension"; }
+	grep -E 'warning:' "$WORK/build.log" >&2 || true
+}
+
+# make in the tree, one at a time.
+locked_make()
+{
+	flock "$TREE/Makefile" make -C "$TREE" -j2 --no-print-directory \
+		PG_CONFIG="$PG_CONFIG" "$@"
+}
+
+# Copies a directory of PostgreSQL to the same place below $WORK/root, without
+# the bitcode for JIT, which is half of it.
+copy_directory()
+{
+	mkdir -p "$WORK/root$1"
+	tar -C "$1" --exclude=./bitcode -cf - . | tar -C "$WORK/root$1" -xf -
+}
+
+# ---------- clusters ----------
+
+# Runs a command as the user who may run a server, in $WORK.
+as_server()
+(
+	cd "$WORK"
+	if [ "$(id -u)" -eq 0 ]; then
+		exec setpriv --reuid="$SERVER_USER" --regid="$(id -g "$SERVER_USER")" \
+			--init-groups env HOME="$WORK" \
+			PATH="$BINDIR:/usr/local/bin:/usr/bin:/bin" "$@"
+	fi
+	exec env HOME="$WORK" "$@"
+)
+
+# Makes and starts the cluster $WORK/NAME and points the environment at it.
+# More arguments are lines for its postgresql.conf.
+start_cluster()
+{
+	local name=$1
+	shift
+	CLUSTERS=$((CLUSTERS + 1))
+	as_server initdb -D "$WORK/$name" -U postgres -A trust -E UTF8 \
+		--locale=C.UTF-8 --no-sync --no-instructions >"$WORK/initdb.log" 2>&1 ||
+		{ cat "$WORK/initdb.log" >&2; fail "initdb failed"; }
+	cat >>"$WORK/$name/postgresql.conf" <<-END
+		listen_addresses = ''
+		unix_socket_directories = '$WORK'
+		port = $((54320 + CLUSTERS))
+		fsync = off
+		full_page_writes = off
+		wal_level = logical
+		max_prepared_transactions = 10
+		lc_messages = 'C'
+		timezone = 'UTC'
+	END
+	[ $# -eq 0 ] || printf '%s\n' "$@" >>"$WORK/$name/postgresql.conf"
+	export PGHOST=$WORK PGPORT=$((54320 + CLUSTERS))
+	export PGUSER=postgres PGDATABASE=postgres
+	restart_cluster "$name"
+}
+
+# Starts a cluster that was stopped.
+restart_cluster()
+{
+	as_server pg_ctl -D "$WORK/$1" -l "$WORK/$1.log" -w -s start </dev/null ||
+		{ tail -n 20 "$WORK/$1.log" >&2; fail "cluster \"$1\" did not start"; }
+}
+
+# Stops a cluster; the second argument is the mode, by default fast.
+stop_cluster()
+{
+	as_server pg_ctl -D "$WORK/$1" -m "${2:-fast}" -w -s stop
+}
+
+# ---------- the way out ----------
+
+# Runs a long command as the server's user, so that a signal to this script
+# ends it at once: bash would wait for a command in the foreground.
+run_child()
+{
+	as_server setsid --wait "$@" </dev/null &
+	CHILD=$!
+	local status=0
+	wait "$CHILD" || status=$?
+	CHILD=
+	return $status
+}
+
+# Ends everything that runs from $WORK and removes it.
+clean_up()
+{
+	local status=$? pids i
+	trap '' HUP INT TERM
+	trap - EXIT
+	[ -z "$CHILD" ] || kill -TERM "$CHILD" 2>/dev/null || true
+	for i in {1..50}; do
+		pids=$(running_pids)
+		[ -n "$pids" ] || break
+		# QUIT makes a postmaster and its children stop without a checkpoint.
+		# shellcheck disable=SC2086
+		kill "-$([ "$i" -le 40 ] && echo QUIT || echo KILL)" $pids 2>/dev/null ||
+			true
+		sleep 0.1
+	done
+	rm -rf "$WORK"
+	exit $status
+}
+
+# Prints the processes that run a binary below $WORK.
+running_pids()
+{
+	local exe pid
+	for pid in /proc/[0-9]*; do
+		exe=$(readlink "$pid/exe" 2>/dev/null) || continue
+		[[ $exe != "$WORK/"* ]] || echo "${pid#/proc/}"
+	done
+}
