@@ -9,9 +9,9 @@
 #	  finds its files relative to its own binary, so a copy of it in a temporary
 #	  directory, with the extension installed into the copy, is an installation
 #	  of its own.  Any number of runs can go side by side.
-#	- Everything is below one directory, $WORK, and every program that is
-#	  started there runs from the copy.  So cleaning up is: end what still runs
-#	  from $WORK, remove $WORK.  It happens on every way out.
+#	- Everything is below one directory, $WORK, and everything that is started
+#	  has its binary or its current directory there.  So cleaning up is: end what
+#	  still runs in $WORK, remove $WORK.  It happens on every way out.
 #	- Servers listen on a unix socket in $WORK and nowhere else.
 #	- PostgreSQL refuses to run as root: for root, servers and tests run as
 #	  $SERVER_USER, to whom $WORK belongs.
@@ -30,7 +30,6 @@ TREE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 PG_CONFIG=${PG_CONFIG:-pg_config}
 PG_MAJOR=${PG_MAJOR:-15}	# what is installed when there is none
 WORK=
-CHILD=
 SERVER_USER=$(id -un)
 CLUSTERS=0
 
@@ -43,6 +42,12 @@ for name in ${!PG@}; do
 done
 unset LANGUAGE name
 export LC_ALL=C.UTF-8
+
+# A make that called us passes its variables on, but not its job slots.
+case ${MAKEFLAGS:-} in
+	*"-- "*) export MAKEFLAGS="-- ${MAKEFLAGS#*-- }" ;;
+	*) unset MAKEFLAGS ;;
+esac
 
 # Ends the script with a message.
 fail()
@@ -136,6 +141,8 @@ retry()
 make_root()
 {
 	local dir
+	# From here on, PATH leads to the copy's own pg_config.
+	PG_CONFIG=$(command -v "$PG_CONFIG")
 	make_work
 	build_extension
 	for dir in bindir pkglibdir sharedir; do
@@ -145,6 +152,8 @@ make_root()
 		{ cat "$WORK/install.log" >&2; fail "cannot install the extension"; }
 
 	BINDIR=$WORK/root$("$PG_CONFIG" --bindir)
+	# shellcheck disable=SC2034
+	PGXS_TEST=$WORK/root$("$PG_CONFIG" --pkglibdir)/pgxs/src/test
 	export PATH=$BINDIR:$PATH
 }
 
@@ -242,25 +251,12 @@ stop_cluster()
 
 # ---------- the way out ----------
 
-# Runs a long command as the server's user, so that a signal to this script
-# ends it at once: bash would wait for a command in the foreground.
-run_child()
-{
-	as_server setsid --wait "$@" </dev/null &
-	CHILD=$!
-	local status=0
-	wait "$CHILD" || status=$?
-	CHILD=
-	return $status
-}
-
-# Ends everything that runs from $WORK and removes it.
+# Ends everything that runs in $WORK and removes it.
 clean_up()
 {
 	local status=$? pids i
 	trap '' HUP INT TERM
 	trap - EXIT
-	[ -z "$CHILD" ] || kill -TERM "$CHILD" 2>/dev/null || true
 	for i in {1..50}; do
 		pids=$(running_pids)
 		[ -n "$pids" ] || break
@@ -274,12 +270,13 @@ clean_up()
 	exit $status
 }
 
-# Prints the processes that run a binary below $WORK.
+# Prints the processes whose binary or current directory is below $WORK.
 running_pids()
 {
-	local exe pid
-	for pid in /proc/[0-9]*; do
-		exe=$(readlink "$pid/exe" 2>/dev/null) || continue
-		[[ $exe != "$WORK/"* ]] || echo "${pid#/proc/}"
+	local link
+	for link in /proc/[0-9]*/{exe,cwd}; do
+		[[ $(readlink "$link" 2>/dev/null) == "$WORK"/* ]] || continue
+		link=${link#/proc/}
+		echo "${link%/*}"
 	done
 }
