@@ -174,6 +174,7 @@ typedef struct Ring
 	RingGroup  *groups;			/* ascending by utf8, as in the definition */
 	uint32_t	nshards;
 	RingName   *shards;			/* distinct, ascending by utf8 */
+	RingName   *shards_utf8;	/* the same in UTF-8: what is compared */
 	uint32_t	npoints;
 	uint32_t	npins;
 	RingArcs	arcs;			/* with pins: what routing uses */
@@ -206,6 +207,8 @@ typedef enum RingResult
 
 extern int	ring_name_compare(RingName a, RingName b);
 extern Ring *ring_build(const RingDef *def, const RingEnv *env);
+extern void ring_sort(uint32_t *keys, uint32_t *values, uint32_t *spare,
+					  uint32_t n, const RingEnv *env);
 extern uint32_t ring_arc(const RingArcs *arcs, uint32_t position);
 extern void ring_locate(const Ring *ring, uint32_t position,
 						RingPlace *place);
