@@ -1,0 +1,304 @@
+/*
+ * define.c
+ *		What the define chapter of the install script needs from C.
+ *
+ * Internal functions, called by add_group, set_weight, set_vnodes, seal and
+ * problems.  They read the rows themselves, never a compiled ring, because
+ * the rows may be wrong; with "fresh" they read what is committed now rather
+ * than what the transaction saw when it began.
+ */
+#include "shardring.h"
+
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+
+/* A group whose points are to be changed. */
+typedef struct Resize
+{
+	Datum		name_datum;
+	RingName	utf8;
+	const RingGroupDef *group;	/* NULL: not in the version yet */
+	uint32		want;
+} Resize;
+
+static CatalogDef *define_def(FunctionCallInfo fcinfo, bool fresh);
+static bool put_problem(void *arg, const char *problem);
+static Resize *read_resizes(const CatalogDef *def, ArrayType *names,
+							ArrayType *counts, int *n);
+static const RingGroupDef *find_group(const CatalogDef *def, RingName utf8);
+static RingTaken *take_points(const CatalogDef *def, const Resize *resizes,
+							  int n);
+static Datum resize_group(const CatalogDef *def, const Resize *resize,
+						  RingTaken *taken);
+static Datum points_array(const uint32 *points, uint32 n);
+static int	compare_resizes(const void *a, const void *b);
+
+PG_FUNCTION_INFO_V1(shardring_version_problems);
+PG_FUNCTION_INFO_V1(shardring_version_fingerprint);
+PG_FUNCTION_INFO_V1(shardring_resize_groups);
+
+/*
+ * version_problems(ring, version, fresh): everything that keeps the rows of a
+ * version from being a ring; no row when it may be sealed.
+ */
+Datum
+shardring_version_problems(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *set = result_set(fcinfo);
+	CatalogDef *def = define_def(fcinfo, PG_GETARG_BOOL(2));
+
+	if (def->malformed != NULL)
+		put_problem(set, def->malformed);
+	(void) check_structure(&def->ring, &shardring_env, put_problem, set);
+	if (check_points(&def->ring, &shardring_env, put_problem,
+					 set) == RING_NO_HASH)
+		key_no_hash();
+	return (Datum) 0;
+}
+
+/*
+ * version_fingerprint(ring, version, fresh): the fingerprint of the rows as
+ * they are.
+ */
+Datum
+shardring_version_fingerprint(PG_FUNCTION_ARGS)
+{
+	CatalogDef *def = define_def(fcinfo, PG_GETARG_BOOL(2));
+	char		hex[FINGERPRINT_LEN + 1];
+
+	if (!canon_fingerprint(&def->ring, &shardring_env, hex))
+		key_no_hash();
+	PG_RETURN_TEXT_P(cstring_to_text(hex));
+}
+
+/*
+ * resize_groups(ring, version, group_names, counts): the points each of these
+ * groups has with that many of them, in the order of their UTF-8 names.
+ * Points are appended after the last candidate or dropped from the end; all
+ * other points of the version stay.
+ */
+Datum
+shardring_resize_groups(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *set = result_set(fcinfo);
+	CatalogDef *def = define_def(fcinfo, false);
+	RingTaken  *taken;
+	Resize	   *resizes;
+	int			n;
+
+	resizes = read_resizes(def, PG_GETARG_ARRAYTYPE_P(2),
+						   PG_GETARG_ARRAYTYPE_P(3), &n);
+	qsort(resizes, n, sizeof(Resize), compare_resizes);
+	taken = take_points(def, resizes, n);
+	for (int i = 0; i < n; i++)
+	{
+		bool		nulls[2] = {0};
+		Datum		values[2];
+
+		values[0] = resizes[i].name_datum;
+		values[1] = resize_group(def, &resizes[i], taken);
+		result_put(set, values, nulls);
+		pfree(DatumGetPointer(values[1]));
+	}
+	return (Datum) 0;
+}
+
+/*
+ * The rows of the version in arguments 0 and 1.
+ */
+static CatalogDef *
+define_def(FunctionCallInfo fcinfo, bool fresh)
+{
+	Oid			schema = catalog_schema(fcinfo);
+	text	   *ring = PG_GETARG_TEXT_PP(0);
+	CatalogRing ring_row;
+	CatalogVersion version_row;
+	CatalogDef *def;
+	Snapshot	snapshot;
+
+	if (fresh)
+		PushActiveSnapshot(GetLatestSnapshot());
+	snapshot = cache_snapshot();
+	catalog_require_ring(schema, ring, snapshot, &ring_row);
+	catalog_require_version(schema, ring, PG_GETARG_INT32(1), snapshot,
+							&version_row);
+	def = catalog_read_def(schema, ring, &ring_row, &version_row, snapshot);
+	if (fresh)
+		PopActiveSnapshot();
+	return def;
+}
+
+/*
+ * RingReport that makes each problem a row.
+ */
+static bool
+put_problem(void *arg, const char *problem)
+{
+	bool		isnull = false;
+	Datum		value = CStringGetTextDatum(problem);
+
+	result_put(arg, &value, &isnull);
+	pfree(DatumGetPointer(value));
+	return true;
+}
+
+/*
+ * The two arrays as one list, with the groups that exist already.
+ */
+static Resize *
+read_resizes(const CatalogDef *def, ArrayType *names, ArrayType *counts,
+			 int *n)
+{
+	Datum	   *name_datums;
+	Datum	   *count_datums;
+	int			ncounts;
+	Resize	   *resizes;
+
+	deconstruct_array(names, TEXTOID, -1, false, TYPALIGN_INT, &name_datums,
+					  NULL, n);
+	deconstruct_array(counts, INT4OID, sizeof(int32), true, TYPALIGN_INT,
+					  &count_datums, NULL, &ncounts);
+	if (*n != ncounts)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("there must be as many counts as group names")));
+	resizes = palloc((*n + 1) * sizeof(Resize));
+	for (int i = 0; i < *n; i++)
+	{
+		text	   *name = DatumGetTextPP(name_datums[i]);
+		int32		count = DatumGetInt32(count_datums[i]);
+
+		if (count < 0 || count > RING_MAX_POINTS)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("number of points is out of range")));
+		resizes[i].name_datum = name_datums[i];
+		resizes[i].utf8 = key_utf8_name((RingName) {
+			VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name)
+		});
+		resizes[i].group = find_group(def, resizes[i].utf8);
+		resizes[i].want = count;
+	}
+	return resizes;
+}
+
+/*
+ * The group of this name, or NULL.
+ */
+static const RingGroupDef *
+find_group(const CatalogDef *def, RingName utf8)
+{
+	uint32		lo = 0;
+	uint32		hi = def->ring.ngroups;
+
+	while (lo < hi)
+	{
+		uint32		mid = lo + (hi - lo) / 2;
+		int			order = ring_name_compare(def->ring.groups[mid].utf8,
+											  utf8);
+
+		if (order == 0)
+			return &def->ring.groups[mid];
+		if (order < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return NULL;
+}
+
+/*
+ * All points of the version as taken positions, with room for what the groups
+ * will get; 54000 when that is more than a version may have.
+ *
+ * Points that a shrinking group is about to drop stay taken: within one call
+ * groups only grow or only shrink.
+ */
+static RingTaken *
+take_points(const CatalogDef *def, const Resize *resizes, int n)
+{
+	uint64		capacity = 0;
+	RingTaken  *taken;
+
+	for (uint32 g = 0; g < def->ring.ngroups; g++)
+		capacity += def->ring.groups[g].npoints;
+	for (int i = 0; i < n; i++)
+	{
+		uint32		have = resizes[i].group ? resizes[i].group->npoints : 0;
+
+		capacity += resizes[i].want > have ? resizes[i].want - have : 0;
+	}
+	if (capacity > RING_MAX_POINTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many points"),
+				 errdetail("A version has at most %d points.",
+						   RING_MAX_POINTS)));
+	taken = ring_taken_create((uint32) capacity, &shardring_env);
+	for (uint32 g = 0; g < def->ring.ngroups; g++)
+		for (uint32 i = 0; i < def->ring.groups[g].npoints; i++)
+			(void) ring_taken_add(taken, def->ring.groups[g].points[i]);
+	return taken;
+}
+
+/*
+ * The points of one group as bigint[].
+ */
+static Datum
+resize_group(const CatalogDef *def, const Resize *resize, RingTaken *taken)
+{
+	uint32		have = resize->group ? resize->group->npoints : 0;
+	uint32	   *points = palloc((Max(have, resize->want) + 1) *
+								sizeof(uint32));
+
+	if (have > 0)
+		memcpy(points, resize->group->points, have * sizeof(uint32));
+	if (resize->want > have)
+		switch (ring_extend(def->ring.hash, resize->utf8, taken, points,
+							have, resize->want, &shardring_env))
+		{
+			case RING_OK:
+				break;
+			case RING_NO_HASH:
+				key_no_hash();
+				break;
+			case RING_INVALID:
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						 errmsg("the points of a group are not its "
+								"candidates in ascending order"),
+						 errhint("Use shardring.version_problems to see "
+								 "which.")));
+				break;
+			case RING_EXHAUSTED:
+				ereport(ERROR,
+						(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						 errmsg("no free position was found for a point")));
+				break;
+		}
+	return points_array(points, resize->want);
+}
+
+static Datum
+points_array(const uint32 *points, uint32 n)
+{
+	Datum	   *datums = palloc((n + 1) * sizeof(Datum));
+	ArrayType  *array;
+
+	for (uint32 i = 0; i < n; i++)
+		datums[i] = Int64GetDatum(points[i]);
+	array = construct_array(datums, n, INT8OID, sizeof(int64),
+							FLOAT8PASSBYVAL, TYPALIGN_DOUBLE);
+	pfree(datums);
+	return PointerGetDatum(array);
+}
+
+static int
+compare_resizes(const void *a, const void *b)
+{
+	return ring_name_compare(((const Resize *) a)->utf8,
+							 ((const Resize *) b)->utf8);
+}

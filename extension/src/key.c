@@ -1,0 +1,151 @@
+/*
+ * key.c
+ *		A key's bytes, and the position they hash to.
+ *
+ * Text is hashed as UTF-8 whatever the server's encoding; bigint and uuid as
+ * their text.  Key values never appear in messages.
+ */
+#include "shardring.h"
+
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/uuid.h"
+
+/* Long keys are hashed in pieces of this size, so that cancel works. */
+#define KEY_PIECE	((size_t) 1024 * 1024)
+
+static uint32 key_text_position(HashKind hash, bool hash_tags, text *key);
+
+/*
+ * The hash function of this name, or 22023.
+ */
+HashKind
+key_hash_kind(text *name)
+{
+	HashKind	kind;
+
+	if (!hash_parse_kind(VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name), &kind))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unknown hash function \"%s\"",
+						text_to_cstring(name)),
+				 errhint("Known are md5, fnv1a, murmur3 and crc16.")));
+	return kind;
+}
+
+/*
+ * The position of a key, a Datum of the given type.
+ */
+uint32
+key_position(HashKind hash, bool hash_tags, KeyType type, Datum key)
+{
+	char		digits[MAXINT8LEN + 1];
+	char	   *uuid;
+
+	switch (type)
+	{
+		case KEY_TEXT:
+			return key_text_position(hash, hash_tags, DatumGetTextPP(key));
+		case KEY_INT8:
+			return key_bytes_position(hash, digits,
+									  pg_lltoa(DatumGetInt64(key), digits));
+		case KEY_UUID:
+			uuid = DatumGetCString(DirectFunctionCall1(uuid_out, key));
+			return key_bytes_position(hash, uuid, strlen(uuid));
+	}
+	pg_unreachable();
+}
+
+/*
+ * The position of bytes as they are.
+ */
+uint32
+key_bytes_position(HashKind hash, const char *bytes, size_t len)
+{
+	uint32		position;
+	HashStream	stream;
+	bool		ok;
+
+	if (len <= KEY_PIECE)
+		ok = hash_bytes(hash, bytes, len, &position);
+	else
+	{
+		ok = hash_begin(&stream, hash);
+		while (ok && len > 0)
+		{
+			size_t		piece = Min(len, KEY_PIECE);
+
+			CHECK_FOR_INTERRUPTS();
+			ok = hash_feed(&stream, bytes, piece);
+			bytes += piece;
+			len -= piece;
+		}
+		ok = ok && hash_end(&stream, &position);
+	}
+	if (!ok)
+		key_no_hash();
+	return position;
+}
+
+/*
+ * Raises that libcrypto gave no hash.
+ */
+void
+key_no_hash(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("could not compute an MD5 or SHA-256 hash"),
+			 errdetail("The default provider of libcrypto is not "
+					   "available.")));
+}
+
+/*
+ * A position given as bigint, or 22023 when it is not on the circle.
+ */
+uint32
+key_check_position(int64 position)
+{
+	if (position < 0 || (uint64) position >= RING_CIRCLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("key position is out of range"),
+				 errdetail("Positions run from 0 to 4294967295.")));
+	return (uint32) position;
+}
+
+/*
+ * The UTF-8 bytes of a name in the server's encoding; 22021 where there are
+ * none.  The same bytes when nothing has to be converted.
+ */
+RingName
+key_utf8_name(RingName name)
+{
+	char	   *utf8 = pg_server_to_any(name.bytes, name.len, PG_UTF8);
+
+	if (utf8 == name.bytes)
+		return name;
+	return (RingName) {utf8, strlen(utf8)};
+}
+
+static uint32
+key_text_position(HashKind hash, bool hash_tags, text *key)
+{
+	const char *bytes = VARDATA_ANY(key);
+	size_t		len = VARSIZE_ANY_EXHDR(key);
+	char	   *utf8 = pg_server_to_any(bytes, len, PG_UTF8);
+	uint32		position;
+
+	if (utf8 != bytes)
+	{
+		bytes = utf8;
+		len = strlen(utf8);
+	}
+	if (hash_tags)
+		hash_tag(&bytes, &len);
+	position = key_bytes_position(hash, bytes, len);
+	if (utf8 != VARDATA_ANY(key))
+		pfree(utf8);
+	return position;
+}

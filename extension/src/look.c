@@ -1,0 +1,300 @@
+/*
+ * look.c
+ *		What does a version look like?
+ *
+ * Set-returning functions over one version; a NULL ring gives no rows, a NULL
+ * version means the active one.  Shares count positions exactly, as whole
+ * numbers, and are divided once.
+ */
+#include "shardring.h"
+
+#include "funcapi.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+
+/* A point as points() shows it. */
+typedef struct LookPoint
+{
+	uint32		position;
+	uint32		group;
+	uint32		salt;			/* RING_NONE: no candidate of its group */
+} LookPoint;
+
+static const CacheMemo *look_ring(FunctionCallInfo fcinfo);
+static CatalogDef *look_def(FunctionCallInfo fcinfo, int32 version);
+static LookPoint *collect_points(const RingDef *def, uint32 *n);
+static void collect_group(const RingDef *def, uint32 group, LookPoint *out);
+static int	compare_points(const void *a, const void *b);
+static double sum_weights(const CatalogDef *def);
+static double weight_value(Datum weight);
+static void count_slots(const Ring *ring, int32 *groups, int32 *slots);
+
+PG_FUNCTION_INFO_V1(shardring_points);
+PG_FUNCTION_INFO_V1(shardring_arcs);
+PG_FUNCTION_INFO_V1(shardring_shares);
+PG_FUNCTION_INFO_V1(shardring_shard_shares);
+
+/*
+ * points(ring, version): every point, ascending by position.  Pins are not
+ * points.
+ */
+Datum
+shardring_points(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *set = result_set(fcinfo);
+	const CacheMemo *memo = look_ring(fcinfo);
+	Datum	   *names;
+	LookPoint  *points;
+	uint32		n;
+
+	if (memo == NULL)
+		return (Datum) 0;
+	names = result_group_names(memo->ring);
+	points = collect_points(&look_def(fcinfo, memo->version)->ring, &n);
+	for (uint32 i = 0; i < n; i++)
+	{
+		bool		nulls[3] = {false, false, points[i].salt == RING_NONE};
+		Datum		values[3];
+
+		values[0] = Int64GetDatum(points[i].position);
+		values[1] = names[points[i].group];
+		values[2] = Int32GetDatum(points[i].salt);
+		result_put(set, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * arcs(ring, version): who owns what, pins included, ascending, covering the
+ * whole circle.
+ */
+Datum
+shardring_arcs(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *set = result_set(fcinfo);
+	const CacheMemo *memo = look_ring(fcinfo);
+	bool		nulls[2] = {0};
+	Datum		values[2];
+	Datum	   *names;
+	uint64		lo = 0;
+
+	if (memo == NULL)
+		return (Datum) 0;
+	names = result_group_names(memo->ring);
+	for (uint32 i = 0; i < memo->ring->arcs.n; i++)
+	{
+		uint64		hi = (uint64) memo->ring->arcs.ends[i] + 1;
+
+		values[0] = result_range(lo, hi);
+		values[1] = names[memo->ring->arcs.owners[i]];
+		result_put(set, values, nulls);
+		pfree(DatumGetPointer(values[0]));
+		lo = hi;
+	}
+	return (Datum) 0;
+}
+
+/*
+ * shares(ring, version): what each group owns, and what its weight expects.
+ */
+Datum
+shardring_shares(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *set = result_set(fcinfo);
+	const CacheMemo *memo = look_ring(fcinfo);
+	CatalogDef *def;
+	Datum	   *names;
+	uint64	   *positions;
+	double		total;
+
+	if (memo == NULL)
+		return (Datum) 0;
+	def = look_def(fcinfo, memo->version);
+	names = result_group_names(memo->ring);
+	total = sum_weights(def);
+	positions = palloc0((memo->ring->ngroups + 1) * sizeof(uint64));
+	ring_shares(&memo->ring->arcs, memo->ring->ngroups, positions);
+	for (uint32 i = 0; i < memo->ring->ngroups; i++)
+	{
+		double		expected = total > 0 ?
+			weight_value(def->weights[i]) / total : 0;
+		bool		nulls[6] = {false, false, false, false, false,
+		expected == 0};
+		Datum		values[6];
+
+		values[0] = names[i];
+		values[1] = def->weights[i];
+		values[2] = Int32GetDatum(memo->ring->groups[i].npoints);
+		values[3] = result_share(positions[i]);
+		values[4] = Float8GetDatum(expected);
+		values[5] = Float8GetDatum(nulls[5] ? 0 :
+								   DatumGetFloat8(values[3]) / expected);
+		result_put(set, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * shard_shares(ring, version): what each shard holds, over all its groups.
+ */
+Datum
+shardring_shard_shares(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *set = result_set(fcinfo);
+	const CacheMemo *memo = look_ring(fcinfo);
+	const Ring *ring;
+	uint64	   *positions;
+	int32	   *groups;
+	int32	   *slots;
+
+	if (memo == NULL)
+		return (Datum) 0;
+	ring = memo->ring;
+	positions = palloc0((ring->nshards + 1) * sizeof(uint64));
+	groups = palloc0((ring->nshards + 1) * sizeof(int32));
+	slots = palloc0((ring->nshards + 1) * sizeof(int32));
+	diff_shard_shares(ring, &shardring_env, positions);
+	count_slots(ring, groups, slots);
+	for (uint32 i = 0; i < ring->nshards; i++)
+	{
+		bool		nulls[4] = {0};
+		Datum		values[4];
+
+		values[0] = PointerGetDatum(result_text(ring->shards[i]));
+		values[1] = Int32GetDatum(groups[i]);
+		values[2] = Int32GetDatum(slots[i]);
+		values[3] = result_share(positions[i]);
+		result_put(set, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * The ring that was asked for; NULL when its name is NULL.
+ */
+static const CacheMemo *
+look_ring(FunctionCallInfo fcinfo)
+{
+	if (PG_ARGISNULL(0))
+		return NULL;
+	return cache_get(fcinfo, 0, PG_GETARG_TEXT_PP(0),
+					 PG_ARGISNULL(1) ? ACTIVE_VERSION : PG_GETARG_INT32(1));
+}
+
+/*
+ * The rows of the version, for what a compiled ring does not keep.
+ */
+static CatalogDef *
+look_def(FunctionCallInfo fcinfo, int32 version)
+{
+	Oid			schema = catalog_schema(fcinfo);
+	text	   *ring = PG_GETARG_TEXT_PP(0);
+	Snapshot	snapshot = cache_snapshot();
+	CatalogRing ring_row;
+	CatalogVersion version_row;
+
+	catalog_require_ring(schema, ring, snapshot, &ring_row);
+	catalog_require_version(schema, ring, version, snapshot, &version_row);
+	return catalog_read_def(schema, ring, &ring_row, &version_row, snapshot);
+}
+
+/*
+ * All points of a version, ascending by position.
+ */
+static LookPoint *
+collect_points(const RingDef *def, uint32 *n)
+{
+	uint32		total = 0;
+	LookPoint  *points;
+
+	for (uint32 g = 0; g < def->ngroups; g++)
+		total += def->groups[g].npoints;
+	points = palloc_extended(Max(total, 1) * sizeof(LookPoint),
+							 MCXT_ALLOC_HUGE);
+	*n = 0;
+	for (uint32 g = 0; g < def->ngroups; g++)
+	{
+		collect_group(def, g, points + *n);
+		*n += def->groups[g].npoints;
+	}
+	qsort(points, *n, sizeof(LookPoint), compare_points);
+	return points;
+}
+
+/*
+ * The points of one group, with their salts as far as they have one.
+ */
+static void
+collect_group(const RingDef *def, uint32 group, LookPoint *out)
+{
+	const RingGroupDef *g = &def->groups[group];
+	uint32	   *salts = palloc((g->npoints + 1) * sizeof(uint32));
+	uint32		good = g->npoints;
+	uint32		bad;
+
+	switch (ring_salts(def->hash, g->utf8, g->points, g->npoints, salts,
+					   &bad, &shardring_env))
+	{
+		case RING_OK:
+			break;
+		case RING_NO_HASH:
+			key_no_hash();
+			break;
+		default:
+			good = bad;
+	}
+	for (uint32 i = 0; i < g->npoints; i++)
+		out[i] = (LookPoint) {
+			g->points[i], group, i < good ? salts[i] : RING_NONE
+		};
+	pfree(salts);
+}
+
+static int
+compare_points(const void *a, const void *b)
+{
+	uint32		x = ((const LookPoint *) a)->position;
+	uint32		y = ((const LookPoint *) b)->position;
+
+	return (x > y) - (x < y);
+}
+
+static double
+sum_weights(const CatalogDef *def)
+{
+	double		total = 0;
+
+	for (uint32 g = 0; g < def->ring.ngroups; g++)
+		total += weight_value(def->weights[g]);
+	return total;
+}
+
+static double
+weight_value(Datum weight)
+{
+	return DatumGetFloat8(DirectFunctionCall1(numeric_float8, weight));
+}
+
+/*
+ * In how many groups each shard has slots, and how many.
+ */
+static void
+count_slots(const Ring *ring, int32 *groups, int32 *slots)
+{
+	uint32	   *seen = palloc0((ring->nshards + 1) * sizeof(uint32));
+
+	for (uint32 g = 0; g < ring->ngroups; g++)
+	{
+		const RingGroup *group = &ring->groups[g];
+
+		for (uint32 i = 0, lo = 0; i < group->nruns; i++)
+		{
+			uint32		shard = group->run_shards[i];
+
+			slots[shard] += group->run_ends[i] - lo;
+			lo = group->run_ends[i];
+			groups[shard] += seen[shard] != g + 1;
+			seen[shard] = g + 1;
+		}
+	}
+}

@@ -1,0 +1,153 @@
+/*
+ * moves.c
+ *		What moves between two versions: ranges, slots, single keys.
+ *
+ * Both versions come from the cache (call site memo 0: from, 1: to); diff.c
+ * compares them.  Positions and shares are exact.  All functions are STRICT.
+ */
+#include "shardring.h"
+
+#include "funcapi.h"
+
+static Datum moves(FunctionCallInfo fcinfo, KeyType type);
+
+PG_FUNCTION_INFO_V1(shardring_moved_ranges);
+PG_FUNCTION_INFO_V1(shardring_move_plan);
+PG_FUNCTION_INFO_V1(shardring_moves_text);
+PG_FUNCTION_INFO_V1(shardring_moves_int8);
+PG_FUNCTION_INFO_V1(shardring_moves_uuid);
+
+/*
+ * The two rings of arguments 0 to 2, as ring, from_version, to_version.
+ */
+RingPair
+moves_rings(FunctionCallInfo fcinfo)
+{
+	text	   *ring = PG_GETARG_TEXT_PP(0);
+
+	return (RingPair) {
+		cache_get(fcinfo, 0, ring, PG_GETARG_INT32(1))->ring,
+			cache_get(fcinfo, 1, ring, PG_GETARG_INT32(2))->ring
+	};
+}
+
+/*
+ * As moves_rings, and both versions have points; else 55000.
+ */
+RingPair
+moves_routable_rings(FunctionCallInfo fcinfo)
+{
+	text	   *ring = PG_GETARG_TEXT_PP(0);
+
+	return (RingPair) {
+		cache_get_routable(fcinfo, 0, ring, PG_GETARG_INT32(1))->ring,
+			cache_get_routable(fcinfo, 1, ring, PG_GETARG_INT32(2))->ring
+	};
+}
+
+/*
+ * moved_ranges(ring, from_version, to_version): where the group differs, one
+ * row a pair of groups.
+ */
+Datum
+shardring_moved_ranges(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *set = result_set(fcinfo);
+	RingPair	rings = moves_rings(fcinfo);
+	Datum	   *from_names = result_group_names(rings.from);
+	Datum	   *to_names = result_group_names(rings.to);
+	DiffList	list;
+
+	diff_list(rings.from, rings.to, DIFF_GROUPS, &shardring_env, &list);
+	for (uint32 i = 0; i < list.npairs; i++)
+	{
+		const DiffPair *pair = &list.pairs[i];
+		bool		nulls[4] = {0};
+		Datum		values[4];
+
+		values[0] = from_names[pair->from_group];
+		values[1] = to_names[pair->to_group];
+		values[2] = result_positions(list.segments + pair->first, pair->n);
+		values[3] = result_share(pair->positions);
+		result_put(set, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * move_plan(ring, from_version, to_version): where the shard differs, as
+ * disjoint rows of positions and slots.
+ */
+Datum
+shardring_move_plan(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *set = result_set(fcinfo);
+	RingPair	rings = moves_rings(fcinfo);
+	Datum	   *from_groups = result_group_names(rings.from);
+	Datum	   *to_groups = result_group_names(rings.to);
+	Datum	   *from_shards = result_shard_names(rings.from);
+	Datum	   *to_shards = result_shard_names(rings.to);
+	Datum		positions = (Datum) 0;
+	uint32		positions_of = RING_NONE;
+	DiffPlan	plan;
+
+	diff_plan(rings.from, rings.to, &shardring_env, &plan);
+	for (uint32 i = 0; i < plan.nmoves; i++)
+	{
+		const DiffMove *move = &plan.moves[i];
+		const DiffPair *pair = &plan.list.pairs[move->pair];
+		bool		nulls[8] = {0};
+		Datum		values[8];
+
+		/* All moves of a pair share its positions. */
+		if (positions_of != move->pair)
+			positions = result_positions(plan.list.segments + pair->first,
+										 pair->n);
+		positions_of = move->pair;
+		values[0] = from_shards[move->from_shard];
+		values[1] = to_shards[move->to_shard];
+		values[2] = from_groups[pair->from_group];
+		values[3] = to_groups[pair->to_group];
+		values[4] = result_slots(move->from_slots, move->nfrom_slots);
+		values[5] = result_slots(move->to_slots, move->nto_slots);
+		values[6] = positions;
+		values[7] = result_share(move->positions);
+		result_put(set, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * moves(ring, from_version, to_version, key): does the key change its shard?
+ */
+Datum
+shardring_moves_text(PG_FUNCTION_ARGS)
+{
+	return moves(fcinfo, KEY_TEXT);
+}
+
+Datum
+shardring_moves_int8(PG_FUNCTION_ARGS)
+{
+	return moves(fcinfo, KEY_INT8);
+}
+
+Datum
+shardring_moves_uuid(PG_FUNCTION_ARGS)
+{
+	return moves(fcinfo, KEY_UUID);
+}
+
+static Datum
+moves(FunctionCallInfo fcinfo, KeyType type)
+{
+	RingPair	rings = moves_routable_rings(fcinfo);
+	uint32		position = key_position(rings.from->hash,
+										rings.from->hash_tags, type,
+										PG_GETARG_DATUM(3));
+	RingPlace	from_place;
+	RingPlace	to_place;
+
+	PG_RETURN_BOOL(diff_moves(rings.from, rings.to, position, &from_place,
+							  &to_place));
+}

@@ -1,0 +1,243 @@
+/*
+ * predicate.c
+ *		What moves as SQL for a server without this extension.
+ *
+ * The text uses built-in functions only, all of them immutable, and no casts
+ * that go through input functions at run time, so that CREATE PUBLICATION ...
+ * WHERE accepts it.  It is the condition of move_plan, row by row, for one
+ * pair of shards; rows with the same slots are put together, so that the hash
+ * is computed as rarely as possible.
+ */
+#include "shardring.h"
+
+#include "funcapi.h"
+#include "lib/stringinfo.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+
+/* Moves that differ in their positions only. */
+typedef struct Term
+{
+	char	   *slots;			/* the condition on slots, or "" */
+	uint32		nsegments;
+	DiffSegment *segments;
+} Term;
+
+static char *position_expression(const Ring *ring, const char *key,
+								 const char *type);
+static char *key_as_text(const char *key, const char *type);
+static uint32 find_shard(const Ring *ring, text *name);
+static Term *collect_terms(RingPair rings, const DiffPlan *plan, uint32 from,
+						   uint32 to, const char *position, uint32 *n);
+static char *slots_condition(RingPair rings, const DiffPair *pair,
+							 const DiffMove *move, const char *position);
+static void append_slots(StringInfo out, const char *position,
+						 uint32 modulus, const RingRange *slots, uint32 n);
+static void term_add(Term *term, const DiffSegment *segments, uint32 n);
+static void append_term(StringInfo out, const Term *term,
+						const char *position);
+static char *multirange_literal(Datum multirange);
+static char *text_argument(FunctionCallInfo fcinfo, int arg);
+
+PG_FUNCTION_INFO_V1(shardring_move_predicate);
+
+/*
+ * move_predicate(ring, from_version, to_version, from_shard, to_shard,
+ * key_expression, position_expression, key_type): "false" when nothing moves.
+ */
+Datum
+shardring_move_predicate(PG_FUNCTION_ARGS)
+{
+	RingPair	rings;
+	DiffPlan	plan;
+	uint32		from;
+	uint32		to;
+	uint32		n;
+	char	   *position;
+	Term	   *terms;
+	StringInfoData out;
+
+	for (int i = 0; i < PG_NARGS(); i++)
+		if (PG_ARGISNULL(i) && i != 5 && i != 6)
+			PG_RETURN_NULL();
+	if (PG_ARGISNULL(5) && PG_ARGISNULL(6))
+		PG_RETURN_NULL();
+	rings = moves_rings(fcinfo);
+	position = PG_ARGISNULL(6) ?
+		position_expression(rings.from, text_argument(fcinfo, 5),
+							text_argument(fcinfo, 7)) :
+		psprintf("(%s)::int8", text_argument(fcinfo, 6));
+	from = find_shard(rings.from, PG_GETARG_TEXT_PP(3));
+	to = find_shard(rings.to, PG_GETARG_TEXT_PP(4));
+	diff_plan(rings.from, rings.to, &shardring_env, &plan);
+	terms = collect_terms(rings, &plan, from, to, position, &n);
+	if (n == 0)
+		PG_RETURN_TEXT_P(cstring_to_text("false"));
+	initStringInfo(&out);
+	for (uint32 i = 0; i < n; i++)
+	{
+		if (i > 0)
+			appendStringInfoString(&out, " OR ");
+		append_term(&out, &terms[i], position);
+	}
+	PG_RETURN_TEXT_P(cstring_to_text_with_len(out.data, out.len));
+}
+
+/*
+ * The position of a key as SQL.  bit_in(textout()) rather than ::bit(32),
+ * which is a cast through an input function and refused in publications.
+ */
+static char *
+position_expression(const Ring *ring, const char *key, const char *type)
+{
+	char	   *as_text = key_as_text(key, type);
+
+	if (ring->hash != HASH_MD5)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("hash function \"%s\" cannot be computed by built-in "
+						"functions", hash_kind_name(ring->hash)),
+				 errhint("Store the position in a column and give it as "
+						 "position_expression.")));
+	if (ring->hash_tags && strcmp(type, "text") == 0)
+		as_text = psprintf("coalesce(nullif(substring(%s from "
+						   "'\\{([^}]*)\\}'), ''), %s)", as_text, as_text);
+	return psprintf("(bit_in(textout('x' || substr(md5(%s), 1, 8)), 0, "
+					"32))::int8", as_text);
+}
+
+/*
+ * The key as the text that is hashed.
+ */
+static char *
+key_as_text(const char *key, const char *type)
+{
+	if (strcmp(type, "text") == 0)
+		return pstrdup(key);
+	if (strcmp(type, "bigint") == 0)
+		return psprintf("textin(int8out(%s))", key);
+	if (strcmp(type, "uuid") == 0)
+		return psprintf("textin(uuid_out(%s))", key);
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("unknown key type \"%s\"", type),
+			 errhint("Keys are text, bigint or uuid.")));
+}
+
+/*
+ * The number of a shard in a ring; 42704 when it has none of this name.
+ */
+static uint32
+find_shard(const Ring *ring, text *name)
+{
+	RingName	wanted = {VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name)};
+
+	for (uint32 i = 0; i < ring->nshards; i++)
+		if (ring_name_compare(ring->shards[i], wanted) == 0)
+			return i;
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("shard \"%s\" does not exist in that version",
+					text_to_cstring(name))));
+}
+
+/*
+ * The moves between two shards, those with equal slot conditions together.
+ */
+static Term *
+collect_terms(RingPair rings, const DiffPlan *plan, uint32 from, uint32 to,
+			  const char *position, uint32 *n)
+{
+	Term	   *terms = palloc0((plan->nmoves + 1) * sizeof(Term));
+
+	*n = 0;
+	for (uint32 i = 0; i < plan->nmoves; i++)
+	{
+		const DiffMove *move = &plan->moves[i];
+		const DiffPair *pair = &plan->list.pairs[move->pair];
+		char	   *slots;
+		uint32		t;
+
+		if (move->from_shard != from || move->to_shard != to)
+			continue;
+		slots = slots_condition(rings, pair, move, position);
+		for (t = 0; t < *n; t++)
+			if (strcmp(terms[t].slots, slots) == 0)
+				break;
+		if (t == *n)
+			terms[(*n)++].slots = slots;
+		term_add(&terms[t], plan->list.segments + pair->first, pair->n);
+	}
+	return terms;
+}
+
+/*
+ * " AND ..." for the slots of a move; "" when all slots of both groups move.
+ * Where both groups have as many slots, both sets of slots are the same.
+ */
+static char *
+slots_condition(RingPair rings, const DiffPair *pair, const DiffMove *move,
+				const char *position)
+{
+	uint32		from_slots = rings.from->groups[pair->from_group].slots;
+	uint32		to_slots = rings.to->groups[pair->to_group].slots;
+	StringInfoData out;
+
+	initStringInfo(&out);
+	append_slots(&out, position, from_slots, move->from_slots,
+				 move->nfrom_slots);
+	if (to_slots != from_slots)
+		append_slots(&out, position, to_slots, move->to_slots,
+					 move->nto_slots);
+	return out.data;
+}
+
+static void
+append_slots(StringInfo out, const char *position, uint32 modulus,
+			 const RingRange *slots, uint32 n)
+{
+	if (n == 1 && slots[0].lo == 0 && slots[0].hi == modulus)
+		return;
+	appendStringInfo(out, " AND %s::int4multirange @> (%s %% %u)::int4",
+					 multirange_literal(result_slots(slots, n)), position,
+					 modulus);
+}
+
+static void
+term_add(Term *term, const DiffSegment *segments, uint32 n)
+{
+	Size		size = (term->nsegments + n) * sizeof(DiffSegment);
+
+	term->segments = term->segments == NULL ?
+		palloc_extended(size, MCXT_ALLOC_HUGE) :
+		repalloc_huge(term->segments, size);
+	memcpy(term->segments + term->nsegments, segments,
+		   n * sizeof(DiffSegment));
+	term->nsegments += n;
+}
+
+static void
+append_term(StringInfo out, const Term *term, const char *position)
+{
+	Datum		positions = result_positions(term->segments,
+											 term->nsegments);
+
+	appendStringInfo(out, "(%s::int8multirange @> %s%s)",
+					 multirange_literal(positions), position, term->slots);
+}
+
+/*
+ * A multirange as a quoted literal; it holds digits and brackets only.
+ */
+static char *
+multirange_literal(Datum multirange)
+{
+	return psprintf("'%s'", OidOutputFunctionCall(F_MULTIRANGE_OUT,
+												  multirange));
+}
+
+static char *
+text_argument(FunctionCallInfo fcinfo, int arg)
+{
+	return text_to_cstring(PG_GETARG_TEXT_PP(arg));
+}

@@ -1,0 +1,151 @@
+/*
+ * result.c
+ *		Answers as Datums and tuples.
+ *
+ * Everything is made in the current context; nothing here reads a table or
+ * decides anything.
+ */
+#include "shardring.h"
+
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+#include "utils/multirangetypes.h"
+#include "utils/tuplestore.h"
+#include "utils/typcache.h"
+
+static Datum *name_datums(uint32 n, const char *first, size_t stride);
+static RangeBound bound(Datum value, bool lower);
+
+/*
+ * A name as text.
+ */
+text *
+result_text(RingName name)
+{
+	return cstring_to_text_with_len(name.bytes, name.len);
+}
+
+/*
+ * The names of all groups as text, by their numbers in the ring.
+ */
+Datum *
+result_group_names(const Ring *ring)
+{
+	return name_datums(ring->ngroups, (const char *) ring->groups +
+					   offsetof(RingGroup, name), sizeof(RingGroup));
+}
+
+/*
+ * The names of all shards as text, by their numbers in the ring.
+ */
+Datum *
+result_shard_names(const Ring *ring)
+{
+	return name_datums(ring->nshards, (const char *) ring->shards,
+					   sizeof(RingName));
+}
+
+/*
+ * A number of positions as a share of the circle; exact, as 2^32 is a power
+ * of two.
+ */
+Datum
+result_share(uint64 positions)
+{
+	return Float8GetDatum((double) positions / (double) RING_CIRCLE);
+}
+
+/*
+ * [lo, hi) as int8range.
+ */
+Datum
+result_range(uint64 lo, uint64 hi)
+{
+	TypeCacheEntry *type = lookup_type_cache(INT8RANGEOID,
+											 TYPECACHE_RANGE_INFO);
+	RangeBound	lower = bound(Int64GetDatum((int64) lo), true);
+	RangeBound	upper = bound(Int64GetDatum((int64) hi), false);
+
+	return RangeTypePGetDatum(compat_make_range(type, &lower, &upper));
+}
+
+/*
+ * The positions of segments as int8multirange.
+ */
+Datum
+result_positions(const DiffSegment *segments, uint32 n)
+{
+	TypeCacheEntry *type = lookup_type_cache(INT8MULTIRANGEOID,
+											 TYPECACHE_MULTIRANGE_INFO);
+	RangeType **ranges = palloc_extended(Max(n, 1) * sizeof(RangeType *),
+										 MCXT_ALLOC_HUGE);
+
+	for (uint32 i = 0; i < n; i++)
+		ranges[i] = DatumGetRangeTypeP(result_range(segments[i].lo,
+													segments[i].hi));
+	return MultirangeTypePGetDatum(make_multirange(INT8MULTIRANGEOID,
+												   type->rngtype, n, ranges));
+}
+
+/*
+ * Slots as int4multirange.
+ */
+Datum
+result_slots(const RingRange *slots, uint32 n)
+{
+	TypeCacheEntry *type = lookup_type_cache(INT4MULTIRANGEOID,
+											 TYPECACHE_MULTIRANGE_INFO);
+	RangeType **ranges = palloc(Max(n, 1) * sizeof(RangeType *));
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		RangeBound	lower = bound(Int32GetDatum((int32) slots[i].lo), true);
+		RangeBound	upper = bound(Int32GetDatum((int32) slots[i].hi), false);
+
+		ranges[i] = compat_make_range(type->rngtype, &lower, &upper);
+	}
+	return MultirangeTypePGetDatum(make_multirange(INT4MULTIRANGEOID,
+												   type->rngtype, n, ranges));
+}
+
+/*
+ * Begins a set of rows that spills to disk at work_mem.
+ */
+ReturnSetInfo *
+result_set(FunctionCallInfo fcinfo)
+{
+	InitMaterializedSRF(fcinfo, 0);
+	return (ReturnSetInfo *) fcinfo->resultinfo;
+}
+
+/*
+ * Adds a row to the set.
+ */
+void
+result_put(ReturnSetInfo *set, const Datum *values, const bool *nulls)
+{
+	tuplestore_putvalues(set->setResult, set->setDesc,
+						 unconstify(Datum *, values),
+						 unconstify(bool *, nulls));
+}
+
+static Datum *
+name_datums(uint32 n, const char *first, size_t stride)
+{
+	Datum	   *datums = palloc_extended(Max(n, 1) * sizeof(Datum),
+										 MCXT_ALLOC_HUGE);
+
+	for (uint32 i = 0; i < n; i++)
+		datums[i] = PointerGetDatum(result_text(*(const RingName *)
+												(first + i * stride)));
+	return datums;
+}
+
+static RangeBound
+bound(Datum value, bool lower)
+{
+	return (RangeBound) {
+		.val = value, .infinite = false, .inclusive = lower, .lower = lower
+	};
+}

@@ -1,0 +1,53 @@
+/*
+ * shardring.c
+ *		Module start, and what the pure part needs from PostgreSQL.
+ *
+ * Nothing that costs time happens here: libcrypto is opened by the first
+ * hash, tables are read by the first call.
+ */
+#include "shardring.h"
+
+#include "miscadmin.h"
+#include "utils/guc.h"
+
+PG_MODULE_MAGIC;
+
+void		_PG_init(void);
+
+static void *env_alloc(void *arg, size_t size);
+static void env_pause(void *arg);
+
+/* Memory of the current context, which errors release; cancel works. */
+const RingEnv shardring_env = {env_alloc, env_pause, NULL};
+
+static bool dropping = false;
+
+/*
+ * Called once per backend, when the library is loaded.
+ */
+void
+_PG_init(void)
+{
+	DefineCustomBoolVariable("shardring.dropping",
+							 "Lets rows of sealed versions be deleted.",
+							 "Set by drop_version, prune and drop_ring for "
+							 "their own duration; not for other use.",
+							 &dropping, false, PGC_USERSET,
+							 GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE |
+							 GUC_DISALLOW_IN_FILE,
+							 NULL, NULL, NULL);
+	MarkGUCPrefixReserved("shardring");
+	cache_init();
+}
+
+static void *
+env_alloc(void *arg, size_t size)
+{
+	return MemoryContextAllocHuge(CurrentMemoryContext, size);
+}
+
+static void
+env_pause(void *arg)
+{
+	CHECK_FOR_INTERRUPTS();
+}

@@ -1,0 +1,165 @@
+/*
+ * shardring.h
+ *		Shared declarations of the files that know PostgreSQL.
+ *
+ * Arrows between the files go one way: route, look, moves and define call
+ * cache, key and result; cache calls catalog; all of them may call the pure
+ * part (ring.h); nothing calls back.
+ */
+#ifndef SHARDRING_H
+#define SHARDRING_H
+
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "nodes/execnodes.h"
+#include "utils/memutils.h"
+#include "utils/snapshot.h"
+
+#include "compat.h"
+#include "ring.h"
+
+/* The only SQLSTATEs of our own: those a client must react to. */
+#define ERRCODE_SHARDRING_WRONG_SHARD	MAKE_SQLSTATE('S', 'R', '0', '0', '1')
+#define ERRCODE_SHARDRING_STALE_VERSION	MAKE_SQLSTATE('S', 'R', '0', '0', '2')
+
+#define FINGERPRINT_LEN			64
+#define RING_MAX_RING_NAME		63	/* bytes of UTF-8 */
+#define NO_VERSION				0	/* versions start at 1 */
+#define ACTIVE_VERSION			PG_INT64_MIN	/* no version was asked for */
+
+/* ---------- shardring.c ---------- */
+
+extern const RingEnv shardring_env;
+
+/* ---------- catalog.c: the tables ---------- */
+
+typedef struct CatalogRing
+{
+	HashKind	hash;
+	bool		hash_tags;
+	int32		active_version; /* NO_VERSION: nothing is active yet */
+	char		fingerprint[FINGERPRINT_LEN + 1];	/* of the active one */
+} CatalogRing;
+
+typedef struct CatalogVersion
+{
+	int32		version;
+	int32		vnodes;
+	bool		sealed;
+	char		fingerprint[FINGERPRINT_LEN + 1];	/* "" in a draft */
+} CatalogVersion;
+
+/* The rows of a version. */
+typedef struct CatalogDef
+{
+	RingDef		ring;
+	Datum	   *weights;		/* numeric, one a group, in the ring's order */
+	text	  **zones;			/* NULL where there is none */
+	char	   *malformed;		/* first row that no RingDef can express */
+} CatalogDef;
+
+extern Oid	catalog_schema(FunctionCallInfo fcinfo);
+extern bool catalog_read_ring(Oid schema, text *ring, Snapshot snapshot,
+							  CatalogRing *row);
+extern bool catalog_read_version(Oid schema, text *ring, int32 version,
+								 Snapshot snapshot, CatalogVersion *row);
+extern CatalogDef *catalog_read_def(Oid schema, text *ring,
+									const CatalogRing *ring_row,
+									const CatalogVersion *version_row,
+									Snapshot snapshot);
+extern void catalog_require_ring(Oid schema, text *ring, Snapshot snapshot,
+								 CatalogRing *row);
+extern void catalog_require_version(Oid schema, text *ring, int32 version,
+									Snapshot snapshot, CatalogVersion *row);
+
+/* ---------- cache.c: which ring a statement sees ---------- */
+
+typedef struct CacheEntry CacheEntry;
+
+/*
+ * An answer to "which ring is this version of that ring?", with all of the
+ * snapshot it was found with.
+ */
+typedef struct CacheMemo
+{
+	/* the question */
+	bool		valid;
+	int64		wanted;			/* a version, or ACTIVE_VERSION */
+	uint32		name_len;
+	char		name[RING_MAX_RING_NAME * 4];	/* any server encoding */
+	/* the snapshot */
+	uint64		epoch;
+	SnapshotData snapshot;
+	int			xid_space;
+	TransactionId *xids;		/* xip and subxip, one after the other */
+	/* the answer */
+	int32		version;		/* NO_VERSION: nothing is active */
+	char		fingerprint[FINGERPRINT_LEN + 1];	/* "" in a draft */
+	CacheEntry *entry;			/* pinned; NULL while not asked for */
+	const Ring *ring;			/* of that entry */
+} CacheMemo;
+
+/* What hangs on fn_extra: everything one call site remembers. */
+typedef struct CallSite
+{
+	MemoryContext context;
+	MemoryContextCallback callback;
+	CacheMemo	memos[2];		/* most functions use the first only */
+	TupleDesc	tupdesc;		/* of a composite result */
+	void	   *extra;			/* whatever else the function keeps */
+} CallSite;
+
+extern void cache_init(void);
+extern CallSite *cache_call_site(FunctionCallInfo fcinfo);
+extern const CacheMemo *cache_resolve(FunctionCallInfo fcinfo, int nth,
+									  text *ring, int64 wanted);
+extern const CacheMemo *cache_get(FunctionCallInfo fcinfo, int nth,
+								  text *ring, int64 wanted);
+extern const CacheMemo *cache_get_routable(FunctionCallInfo fcinfo, int nth,
+										   text *ring, int64 wanted);
+extern Snapshot cache_snapshot(void);
+
+/* ---------- key.c: a key's bytes ---------- */
+
+typedef enum KeyType
+{
+	KEY_TEXT,
+	KEY_INT8,
+	KEY_UUID
+} KeyType;
+
+extern HashKind key_hash_kind(text *name);
+extern uint32 key_position(HashKind hash, bool hash_tags, KeyType type,
+						   Datum key);
+extern uint32 key_bytes_position(HashKind hash, const char *bytes,
+								 size_t len);
+extern void key_no_hash(void) pg_attribute_noreturn();
+extern uint32 key_check_position(int64 position);
+extern RingName key_utf8_name(RingName name);
+
+/* ---------- result.c: Datums and tuples of answers ---------- */
+
+extern text *result_text(RingName name);
+extern Datum *result_group_names(const Ring *ring);
+extern Datum *result_shard_names(const Ring *ring);
+extern Datum result_share(uint64 positions);
+extern Datum result_range(uint64 lo, uint64 hi);
+extern Datum result_positions(const DiffSegment *segments, uint32 n);
+extern Datum result_slots(const RingRange *ranges, uint32 n);
+extern ReturnSetInfo *result_set(FunctionCallInfo fcinfo);
+extern void result_put(ReturnSetInfo *set, const Datum *values,
+					   const bool *nulls);
+
+/* ---------- moves.c: two versions at once ---------- */
+
+typedef struct RingPair
+{
+	const Ring *from;
+	const Ring *to;
+} RingPair;
+
+extern RingPair moves_rings(FunctionCallInfo fcinfo);
+extern RingPair moves_routable_rings(FunctionCallInfo fcinfo);
+
+#endif							/* SHARDRING_H */
