@@ -1,0 +1,2313 @@
+/*
+ * shardring--1.0.sql
+ *		The objects of extension shardring, in reading order: tables, view,
+ *		triggers, then the chapters Define, Route, Look and Move.
+ *
+ * Rules of this file:
+ *	- the schema is always written out: the control file says pg_catalog, so
+ *	  that nobody can plant a schema "shardring" before the extension exists;
+ *	- nothing is replaced and nothing is created "if not exists";
+ *	- plpgsql bodies run with search_path = pg_catalog, pg_temp and qualify
+ *	  every object of ours; SQL bodies are parsed here, under the same path;
+ *	- inside a query, columns carry an alias and arguments the function's
+ *	  name, since both are called ring and version;
+ *	- a function that changes something is not executable by PUBLIC, one that
+ *	  reads is; none is SECURITY DEFINER;
+ *	- every object has its COMMENT and its grants beside it.
+ *
+ * Who holds which lock, once for all functions below: what changes the set
+ * of versions (draft_version, seal, activate, drop_version, prune, drop_ring)
+ * takes the row of the ring first, see lock_ring.  What edits a draft takes
+ * the row of the version, see lock_draft.  Plain SQL on the rows of a version
+ * holds the version's row FOR SHARE, see keep_rows.  Locks on a ring come
+ * before locks on its versions.
+ */
+
+-- complain if script is sourced in psql, rather than via CREATE EXTENSION
+\echo Use "CREATE EXTENSION shardring" to load this file. \quit
+
+CREATE SCHEMA shardring;
+COMMENT ON SCHEMA shardring IS
+	'consistent-hash rings in versions: where a key lives, what moves';
+GRANT USAGE ON SCHEMA shardring TO PUBLIC;
+
+/* ---------- Tables ---------- */
+
+CREATE TABLE shardring.ring
+(
+	ring text COLLATE "C" NOT NULL,
+	hash text COLLATE "C" NOT NULL,
+	hash_tags boolean NOT NULL,
+	rejoin_cooldown interval NOT NULL,
+	active_version integer,
+	fingerprint text COLLATE "C",
+	last_version integer NOT NULL,
+	created_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+	CONSTRAINT ring_pkey PRIMARY KEY (ring),
+	CONSTRAINT ring_name_length
+		CHECK (octet_length(convert_to(ring, 'UTF8')) BETWEEN 1 AND 63),
+	CONSTRAINT ring_hash_known
+		CHECK (hash = 'md5' OR hash = 'fnv1a' OR hash = 'murmur3'
+			   OR hash = 'crc16'),
+	CONSTRAINT ring_rejoin_cooldown_range
+		CHECK (rejoin_cooldown >= interval '0'
+			   AND rejoin_cooldown <= interval '100 years'),
+	CONSTRAINT ring_active_complete
+		CHECK ((active_version IS NULL) = (fingerprint IS NULL)),
+	CONSTRAINT ring_fingerprint_form
+		CHECK (fingerprint ~ '^[0-9a-f]{64}$'),
+	CONSTRAINT ring_last_version_positive
+		CHECK (last_version >= 1)
+);
+COMMENT ON TABLE shardring.ring IS
+	'rings: each a named set of versions over one hash function';
+COMMENT ON COLUMN shardring.ring.ring IS 'name of the ring';
+COMMENT ON COLUMN shardring.ring.hash IS
+	'md5, fnv1a, murmur3 or crc16; never changes';
+COMMENT ON COLUMN shardring.ring.hash_tags IS
+	'hash only what is between { and } in a key, as Redis does; never changes';
+COMMENT ON COLUMN shardring.ring.rejoin_cooldown IS
+	'how long a group that left the active version may not come back';
+COMMENT ON COLUMN shardring.ring.active_version IS
+	'the version keys are routed by; NULL before the first activation';
+COMMENT ON COLUMN shardring.ring.fingerprint IS
+	'fingerprint of the active version';
+COMMENT ON COLUMN shardring.ring.last_version IS
+	'highest version number given out, also to versions dropped since';
+COMMENT ON COLUMN shardring.ring.created_at IS 'when the ring was created';
+GRANT SELECT ON shardring.ring TO PUBLIC;
+
+CREATE TABLE shardring.ring_version
+(
+	ring text COLLATE "C" NOT NULL,
+	version integer NOT NULL,
+	parent integer,
+	drafted_on integer,
+	vnodes integer NOT NULL,
+	sealed_at timestamp with time zone,
+	fingerprint text COLLATE "C",
+	note text COLLATE "C",
+	created_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+	created_by text COLLATE "C" NOT NULL DEFAULT current_user,
+	group_rows integer,
+	map_rows integer,
+	pin_rows integer,
+	CONSTRAINT ring_version_pkey PRIMARY KEY (ring, version),
+	CONSTRAINT ring_version_ring_length
+		CHECK (octet_length(convert_to(ring, 'UTF8')) BETWEEN 1 AND 63),
+	CONSTRAINT ring_version_positive
+		CHECK (version >= 1),
+	CONSTRAINT ring_version_vnodes_range
+		CHECK (vnodes BETWEEN 1 AND 4194304),
+	CONSTRAINT ring_version_seal_complete
+		CHECK (num_nulls(sealed_at, fingerprint, group_rows, map_rows,
+						 pin_rows) = 0
+			   OR num_nonnulls(sealed_at, fingerprint, group_rows, map_rows,
+							   pin_rows) = 0),
+	CONSTRAINT ring_version_fingerprint_form
+		CHECK (fingerprint ~ '^[0-9a-f]{64}$')
+);
+COMMENT ON TABLE shardring.ring_version IS
+	'versions of rings: a draft can be edited, a sealed one never changes';
+COMMENT ON COLUMN shardring.ring_version.ring IS 'name of the ring';
+COMMENT ON COLUMN shardring.ring_version.version IS
+	'number of the version: 1, 2, 3 ...; never used twice';
+COMMENT ON COLUMN shardring.ring_version.parent IS
+	'the version it was copied from; NULL for the first';
+COMMENT ON COLUMN shardring.ring_version.drafted_on IS
+	'the version that was active when it was drafted';
+COMMENT ON COLUMN shardring.ring_version.vnodes IS
+	'points of a group of weight 1';
+COMMENT ON COLUMN shardring.ring_version.sealed_at IS
+	'when it was sealed; NULL for a draft';
+COMMENT ON COLUMN shardring.ring_version.fingerprint IS
+	'SHA-256 of all that decides routing, written when it is sealed';
+COMMENT ON COLUMN shardring.ring_version.note IS 'what it is for';
+COMMENT ON COLUMN shardring.ring_version.created_at IS 'when it was drafted';
+COMMENT ON COLUMN shardring.ring_version.created_by IS
+	'the role that drafted it (current_user)';
+COMMENT ON COLUMN shardring.ring_version.group_rows IS
+	'rows of shard_group it was sealed with';
+COMMENT ON COLUMN shardring.ring_version.map_rows IS
+	'rows of shard_map it was sealed with';
+COMMENT ON COLUMN shardring.ring_version.pin_rows IS
+	'rows of shard_pin it was sealed with';
+GRANT SELECT ON shardring.ring_version TO PUBLIC;
+
+CREATE TABLE shardring.shard_group
+(
+	ring text COLLATE "C" NOT NULL,
+	version integer NOT NULL,
+	group_name text COLLATE "C" NOT NULL,
+	weight numeric NOT NULL,
+	slots integer NOT NULL,
+	zone text COLLATE "C",
+	points bigint[] NOT NULL,
+	CONSTRAINT shard_group_pkey PRIMARY KEY (ring, version, group_name),
+	CONSTRAINT shard_group_name_length
+		CHECK (octet_length(convert_to(group_name, 'UTF8'))
+			   BETWEEN 1 AND 255),
+	CONSTRAINT shard_group_weight_range
+		CHECK (weight BETWEEN 0 AND 4194304),
+	CONSTRAINT shard_group_slots_range
+		CHECK (slots BETWEEN 1 AND 65536),
+	CONSTRAINT shard_group_zone_length
+		CHECK (octet_length(convert_to(zone, 'UTF8')) BETWEEN 1 AND 255),
+	CONSTRAINT shard_group_points_form
+		CHECK (CASE WHEN array_ndims(points) > 1 THEN false
+			   ELSE array_position(points, NULL) IS NULL END)
+);
+COMMENT ON TABLE shardring.shard_group IS
+	'the shard groups of each version, with their points on the ring';
+COMMENT ON COLUMN shardring.shard_group.ring IS 'name of the ring';
+COMMENT ON COLUMN shardring.shard_group.version IS 'number of the version';
+COMMENT ON COLUMN shardring.shard_group.group_name IS
+	'name of the group; its points are hashed from it';
+COMMENT ON COLUMN shardring.shard_group.weight IS
+	'the group has round(vnodes * weight) points; 0: none, drained';
+COMMENT ON COLUMN shardring.shard_group.slots IS
+	'a position lies in slot (position % slots) of the group';
+COMMENT ON COLUMN shardring.shard_group.zone IS
+	'where it stands, for replicas_for';
+COMMENT ON COLUMN shardring.shard_group.points IS
+	'its positions on the ring, in the order they were taken';
+GRANT SELECT ON shardring.shard_group TO PUBLIC;
+
+CREATE TABLE shardring.shard_map
+(
+	ring text COLLATE "C" NOT NULL,
+	version integer NOT NULL,
+	group_name text COLLATE "C" NOT NULL,
+	shard text COLLATE "C" NOT NULL,
+	slots int4multirange NOT NULL,
+	CONSTRAINT shard_map_pkey PRIMARY KEY (ring, version, group_name, shard),
+	CONSTRAINT shard_map_shard_length
+		CHECK (octet_length(convert_to(shard, 'UTF8')) BETWEEN 1 AND 63),
+	CONSTRAINT shard_map_slots_range
+		CHECK (NOT isempty(slots) AND slots <@ '{[0,65536)}'::int4multirange)
+);
+COMMENT ON TABLE shardring.shard_map IS
+	'which shard holds which slots of a group, one row a shard';
+COMMENT ON COLUMN shardring.shard_map.ring IS 'name of the ring';
+COMMENT ON COLUMN shardring.shard_map.version IS 'number of the version';
+COMMENT ON COLUMN shardring.shard_map.group_name IS 'name of the group';
+COMMENT ON COLUMN shardring.shard_map.shard IS
+	'name of the shard; it may hold slots of several groups';
+COMMENT ON COLUMN shardring.shard_map.slots IS
+	'the slots of the group that this shard holds';
+GRANT SELECT ON shardring.shard_map TO PUBLIC;
+
+CREATE TABLE shardring.shard_pin
+(
+	ring text COLLATE "C" NOT NULL,
+	version integer NOT NULL,
+	key_position bigint NOT NULL,
+	group_name text COLLATE "C" NOT NULL,
+	CONSTRAINT shard_pin_pkey PRIMARY KEY (ring, version, key_position),
+	CONSTRAINT shard_pin_position_range
+		CHECK (key_position BETWEEN 0 AND 4294967295),
+	CONSTRAINT shard_pin_name_length
+		CHECK (octet_length(convert_to(group_name, 'UTF8'))
+			   BETWEEN 1 AND 255)
+);
+COMMENT ON TABLE shardring.shard_pin IS
+	'single positions that are given to a group whatever the ring says';
+COMMENT ON COLUMN shardring.shard_pin.ring IS 'name of the ring';
+COMMENT ON COLUMN shardring.shard_pin.version IS 'number of the version';
+COMMENT ON COLUMN shardring.shard_pin.key_position IS
+	'the pinned position, 0 to 4294967295';
+COMMENT ON COLUMN shardring.shard_pin.group_name IS
+	'the group it is given to';
+GRANT SELECT ON shardring.shard_pin TO PUBLIC;
+
+CREATE TABLE shardring.shard
+(
+	ring text COLLATE "C" NOT NULL,
+	shard text COLLATE "C" NOT NULL,
+	number integer NOT NULL,
+	server text COLLATE "C",
+	CONSTRAINT shard_pkey PRIMARY KEY (ring, shard),
+	CONSTRAINT shard_number_key UNIQUE (ring, number),
+	CONSTRAINT shard_name_length
+		CHECK (octet_length(convert_to(shard, 'UTF8')) BETWEEN 1 AND 63),
+	CONSTRAINT shard_number_positive
+		CHECK (number >= 0),
+	CONSTRAINT shard_server_length
+		CHECK (octet_length(server) BETWEEN 1 AND 63)
+);
+COMMENT ON TABLE shardring.shard IS
+	'every shard a sealed version of the ring ever named';
+COMMENT ON COLUMN shardring.shard.ring IS 'name of the ring';
+COMMENT ON COLUMN shardring.shard.shard IS 'name of the shard';
+COMMENT ON COLUMN shardring.shard.number IS
+	'0, 1, 2 ... in order of first appearance; never changes';
+COMMENT ON COLUMN shardring.shard.server IS
+	'foreign server with its address; NULL: the one named like the shard';
+GRANT SELECT ON shardring.shard TO PUBLIC;
+
+CREATE TABLE shardring.activation
+(
+	ring text COLLATE "C" NOT NULL,
+	version integer NOT NULL,
+	from_version integer,
+	activated_at timestamp with time zone NOT NULL,
+	activated_by text COLLATE "C" NOT NULL,
+	moved double precision,
+	CONSTRAINT activation_pkey PRIMARY KEY (ring, version),
+	CONSTRAINT activation_forward
+		CHECK (version > from_version),
+	CONSTRAINT activation_moved_range
+		CHECK (moved BETWEEN 0 AND 1)
+);
+COMMENT ON TABLE shardring.activation IS
+	'history: which version was active from when on';
+COMMENT ON COLUMN shardring.activation.ring IS 'name of the ring';
+COMMENT ON COLUMN shardring.activation.version IS
+	'the version that was activated; it may have been dropped since';
+COMMENT ON COLUMN shardring.activation.from_version IS
+	'the version that was active before; NULL for the first';
+COMMENT ON COLUMN shardring.activation.activated_at IS
+	'clock time under the lock on the ring; it rises with the version';
+COMMENT ON COLUMN shardring.activation.activated_by IS
+	'the role that activated it (current_user)';
+COMMENT ON COLUMN shardring.activation.moved IS
+	'exact fraction of the positions that changed their shard';
+GRANT SELECT ON shardring.activation TO PUBLIC;
+
+CREATE VIEW shardring.shard_slot AS
+	SELECT m.ring, m.version, m.group_name, s.slot, m.shard
+	FROM shardring.shard_map AS m
+		CROSS JOIN LATERAL unnest(m.slots) AS r (slots)
+		CROSS JOIN LATERAL generate_series(lower(r.slots),
+										   upper(r.slots) - 1) AS s (slot);
+COMMENT ON VIEW shardring.shard_slot IS
+	'shard_map spread out, one row a slot';
+COMMENT ON COLUMN shardring.shard_slot.ring IS 'name of the ring';
+COMMENT ON COLUMN shardring.shard_slot.version IS 'number of the version';
+COMMENT ON COLUMN shardring.shard_slot.group_name IS 'name of the group';
+COMMENT ON COLUMN shardring.shard_slot.slot IS 'number of the slot';
+COMMENT ON COLUMN shardring.shard_slot.shard IS 'the shard that holds it';
+GRANT SELECT ON shardring.shard_slot TO PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('shardring.ring', '');
+SELECT pg_catalog.pg_extension_config_dump('shardring.ring_version', '');
+SELECT pg_catalog.pg_extension_config_dump('shardring.shard_group', '');
+SELECT pg_catalog.pg_extension_config_dump('shardring.shard_map', '');
+SELECT pg_catalog.pg_extension_config_dump('shardring.shard_pin', '');
+SELECT pg_catalog.pg_extension_config_dump('shardring.shard', '');
+SELECT pg_catalog.pg_extension_config_dump('shardring.activation', '');
+
+/*
+ * ---------- Triggers: a sealed version never changes ----------
+ *
+ * Rows may come in any order (a restore), so nothing asks for a row in
+ * another table.  Deleting whole versions is let through where
+ * shardring.dropping is on, which is so inside erase_versions only.
+ */
+
+CREATE FUNCTION shardring.keep_ring() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF NEW.ring <> OLD.ring OR NEW.hash <> OLD.hash
+		OR NEW.hash_tags <> OLD.hash_tags
+		OR NEW.last_version < OLD.last_version
+	THEN
+		RAISE EXCEPTION 'ring "%" cannot be changed like this', OLD.ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = 'The name, hash and hash_tags of a ring never change, '
+				'and last_version only rises.';
+	END IF;
+	IF NEW.active_version IS NOT DISTINCT FROM OLD.active_version
+		AND NEW.fingerprint IS NOT DISTINCT FROM OLD.fingerprint
+	THEN
+		RETURN NEW;
+	END IF;
+	IF NEW.active_version IS NULL OR NEW.active_version <= OLD.active_version
+	THEN
+		RAISE EXCEPTION 'active version of ring "%" only goes forward',
+			OLD.ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Draft a new version from the old one and activate it.';
+	END IF;
+	IF NOT EXISTS (SELECT FROM shardring.ring_version AS v
+				   WHERE v.ring = NEW.ring
+					   AND v.version = NEW.active_version
+					   AND v.fingerprint = NEW.fingerprint)
+	THEN
+		RAISE EXCEPTION
+			'ring "%" has no sealed version % with that fingerprint',
+			OLD.ring, NEW.active_version
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Use shardring.activate.';
+	END IF;
+	RETURN NEW;
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_ring() IS
+	'trigger: what of a ring may change, and how';
+REVOKE EXECUTE ON FUNCTION shardring.keep_ring() FROM PUBLIC;
+
+/*
+ * The row itself is being locked by whoever fires this, so OLD is the last
+ * state: after waiting for a seal, READ COMMITTED fires it with the sealed
+ * row, and REPEATABLE READ does not get here.
+ */
+CREATE FUNCTION shardring.keep_version() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF TG_OP = 'DELETE' AND (OLD.sealed_at IS NULL OR
+		coalesce(current_setting('shardring.dropping', true), '') = 'on')
+	THEN
+		RETURN OLD;
+	END IF;
+	IF OLD.sealed_at IS NOT NULL THEN
+		PERFORM shardring.refuse_sealed(OLD.ring, OLD.version);
+	END IF;
+	IF NEW.ring <> OLD.ring OR NEW.version <> OLD.version THEN
+		PERFORM shardring.refuse_rekey(OLD.ring, OLD.version);
+	END IF;
+	RETURN NEW;
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_version() IS
+	'trigger: a sealed version is not updated or deleted';
+REVOKE EXECUTE ON FUNCTION shardring.keep_version() FROM PUBLIC;
+
+/* Holds the version FOR SHARE, so that it is not sealed during an edit. */
+CREATE FUNCTION shardring.keep_rows() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	sealed boolean;
+BEGIN
+	IF TG_OP = 'DELETE'
+		AND coalesce(current_setting('shardring.dropping', true), '') = 'on'
+	THEN
+		RETURN OLD;
+	END IF;
+	SELECT v.sealed_at IS NOT NULL INTO sealed
+	FROM shardring.ring_version AS v
+	WHERE v.ring = OLD.ring AND v.version = OLD.version
+	FOR SHARE;
+	IF sealed THEN
+		PERFORM shardring.refuse_sealed(OLD.ring, OLD.version);
+	END IF;
+	IF TG_OP = 'DELETE' THEN
+		RETURN OLD;
+	END IF;
+	IF NEW.ring <> OLD.ring OR NEW.version <> OLD.version THEN
+		PERFORM shardring.refuse_rekey(OLD.ring, OLD.version);
+	END IF;
+	RETURN NEW;
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_rows() IS
+	'trigger: rows of a sealed version are not updated or deleted';
+REVOKE EXECUTE ON FUNCTION shardring.keep_rows() FROM PUBLIC;
+
+/*
+ * A restore brings back at most as many rows as the version was sealed with,
+ * before or after the row that says how many.  The rows are in already, so
+ * a seal that went on meanwhile either waits here or is seen here.
+ */
+CREATE FUNCTION shardring.keep_counts() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	changed record;
+BEGIN
+	PERFORM FROM shardring.ring_version AS v
+	WHERE EXISTS (SELECT FROM inserted AS i
+				  WHERE i.ring = v.ring AND i.version = v.version)
+	ORDER BY v.ring, v.version
+	FOR SHARE;
+	SELECT v.ring, v.version INTO changed
+	FROM shardring.ring_version AS v
+	WHERE v.sealed_at IS NOT NULL
+		AND EXISTS (SELECT FROM inserted AS i
+					WHERE i.ring = v.ring AND i.version = v.version)
+		AND CASE TG_TABLE_NAME
+			WHEN 'shard_group' THEN v.group_rows < (
+				SELECT count(*) FROM shardring.shard_group AS g
+				WHERE g.ring = v.ring AND g.version = v.version)
+			WHEN 'shard_map' THEN v.map_rows < (
+				SELECT count(*) FROM shardring.shard_map AS m
+				WHERE m.ring = v.ring AND m.version = v.version)
+			ELSE v.pin_rows < (
+				SELECT count(*) FROM shardring.shard_pin AS p
+				WHERE p.ring = v.ring AND p.version = v.version) END
+	ORDER BY v.ring, v.version
+	LIMIT 1;
+	IF FOUND THEN
+		PERFORM shardring.refuse_sealed(changed.ring, changed.version);
+	END IF;
+	RETURN NULL;
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_counts() IS
+	'trigger: a sealed version gets no more rows than it was sealed with';
+REVOKE EXECUTE ON FUNCTION shardring.keep_counts() FROM PUBLIC;
+
+CREATE FUNCTION shardring.keep_table() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	kept record;
+BEGIN
+	SELECT v.ring, v.version INTO kept
+	FROM shardring.ring_version AS v
+	WHERE v.sealed_at IS NOT NULL
+	ORDER BY v.ring, v.version
+	LIMIT 1;
+	IF FOUND THEN
+		PERFORM shardring.refuse_sealed(kept.ring, kept.version);
+	END IF;
+	RETURN NULL;
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_table() IS
+	'trigger: no TRUNCATE while there is a sealed version';
+REVOKE EXECUTE ON FUNCTION shardring.keep_table() FROM PUBLIC;
+
+CREATE FUNCTION shardring.refuse_sealed(ring text, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	RAISE EXCEPTION 'version % of ring "%" is sealed', version, ring
+		USING ERRCODE = 'object_not_in_prerequisite_state',
+		HINT = 'Draft a new version and edit that.';
+END
+$body$;
+COMMENT ON FUNCTION shardring.refuse_sealed(text, integer) IS
+	'internal: the error of whoever edits a sealed version';
+REVOKE EXECUTE ON FUNCTION shardring.refuse_sealed(text, integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.refuse_rekey(ring text, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	RAISE EXCEPTION
+		'row of version % of ring "%" cannot go to another ring or version',
+		version, ring
+		USING ERRCODE = 'object_not_in_prerequisite_state';
+END
+$body$;
+COMMENT ON FUNCTION shardring.refuse_rekey(text, integer) IS
+	'internal: the error of whoever gives a row another ring or version';
+REVOKE EXECUTE ON FUNCTION shardring.refuse_rekey(text, integer) FROM PUBLIC;
+
+CREATE TRIGGER ring_keep
+	BEFORE UPDATE ON shardring.ring
+	FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*)
+	EXECUTE FUNCTION shardring.keep_ring();
+CREATE TRIGGER ring_version_keep
+	BEFORE UPDATE OR DELETE ON shardring.ring_version
+	FOR EACH ROW EXECUTE FUNCTION shardring.keep_version();
+CREATE TRIGGER ring_version_keep_table
+	BEFORE TRUNCATE ON shardring.ring_version
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+CREATE TRIGGER shard_group_keep
+	BEFORE UPDATE OR DELETE ON shardring.shard_group
+	FOR EACH ROW EXECUTE FUNCTION shardring.keep_rows();
+CREATE TRIGGER shard_group_keep_counts
+	AFTER INSERT ON shardring.shard_group
+	REFERENCING NEW TABLE AS inserted
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_counts();
+CREATE TRIGGER shard_group_keep_table
+	BEFORE TRUNCATE ON shardring.shard_group
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+CREATE TRIGGER shard_map_keep
+	BEFORE UPDATE OR DELETE ON shardring.shard_map
+	FOR EACH ROW EXECUTE FUNCTION shardring.keep_rows();
+CREATE TRIGGER shard_map_keep_counts
+	AFTER INSERT ON shardring.shard_map
+	REFERENCING NEW TABLE AS inserted
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_counts();
+CREATE TRIGGER shard_map_keep_table
+	BEFORE TRUNCATE ON shardring.shard_map
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+CREATE TRIGGER shard_pin_keep
+	BEFORE UPDATE OR DELETE ON shardring.shard_pin
+	FOR EACH ROW EXECUTE FUNCTION shardring.keep_rows();
+CREATE TRIGGER shard_pin_keep_counts
+	AFTER INSERT ON shardring.shard_pin
+	REFERENCING NEW TABLE AS inserted
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_counts();
+CREATE TRIGGER shard_pin_keep_table
+	BEFORE TRUNCATE ON shardring.shard_pin
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+
+/*
+ * ---------- Define: what the functions below share ----------
+ *
+ * An argument may be NULL where its default is; otherwise NULL is refused.
+ */
+
+CREATE FUNCTION shardring.refuse_null(VARIADIC arguments text[])
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	FOR i IN 1 .. cardinality(arguments) BY 2 LOOP
+		IF arguments[i + 1] IS NULL THEN
+			RAISE EXCEPTION 'argument "%" must not be null', arguments[i]
+				USING ERRCODE = 'null_value_not_allowed';
+		END IF;
+	END LOOP;
+END
+$body$;
+COMMENT ON FUNCTION shardring.refuse_null(text[]) IS
+	'internal: takes names and values in turn, raises where a value is NULL';
+REVOKE EXECUTE ON FUNCTION shardring.refuse_null(text[]) FROM PUBLIC;
+
+CREATE FUNCTION shardring.require_name(what text, name text, longest integer)
+RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF octet_length(convert_to(name, 'UTF8')) NOT BETWEEN 1 AND longest THEN
+		RAISE EXCEPTION '% must have 1 to % bytes in UTF-8', what, longest
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_name(text, text, integer) IS
+	'internal: raises when a name is empty or too long';
+REVOKE EXECUTE ON FUNCTION shardring.require_name(text, text, integer)
+	FROM PUBLIC;
+
+/*
+ * A real UPDATE, not FOR UPDATE: only that makes a REPEATABLE READ
+ * transaction fail cleanly (40001) when somebody else changed the set of
+ * versions after its snapshot.
+ */
+CREATE FUNCTION shardring.lock_ring(ring text) RETURNS shardring.ring
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	locked shardring.ring;
+BEGIN
+	UPDATE shardring.ring AS r SET last_version = r.last_version
+	WHERE r.ring = lock_ring.ring
+	RETURNING r.* INTO locked;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'ring "%" does not exist', ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
+	RETURN locked;
+END
+$body$;
+COMMENT ON FUNCTION shardring.lock_ring(text) IS
+	'internal: locks a ring until the transaction ends, returns its row';
+REVOKE EXECUTE ON FUNCTION shardring.lock_ring(text) FROM PUBLIC;
+
+CREATE FUNCTION shardring.only_draft(ring text) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	drafts integer[];
+BEGIN
+	drafts := ARRAY(SELECT v.version FROM shardring.ring_version AS v
+					WHERE v.ring = only_draft.ring AND v.sealed_at IS NULL
+					ORDER BY v.version);
+	IF cardinality(drafts) = 0 THEN
+		RAISE EXCEPTION 'ring "%" has no draft', ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Make one with shardring.draft_version.';
+	ELSIF cardinality(drafts) > 1 THEN
+		RAISE EXCEPTION 'ring "%" has % drafts', ring, cardinality(drafts)
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = format('They are the versions %s.',
+							array_to_string(drafts, ', ')),
+			HINT = 'Say which one with version.';
+	END IF;
+	RETURN drafts[1];
+END
+$body$;
+COMMENT ON FUNCTION shardring.only_draft(text) IS
+	'internal: the number of the only draft of a ring';
+REVOKE EXECUTE ON FUNCTION shardring.only_draft(text) FROM PUBLIC;
+
+/* A real UPDATE for the reason given at lock_ring. */
+CREATE FUNCTION shardring.lock_draft(ring text, version integer)
+RETURNS shardring.ring_version
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	target integer := version;
+	locked shardring.ring_version;
+BEGIN
+	IF NOT EXISTS (SELECT FROM shardring.ring AS r
+				   WHERE r.ring = lock_draft.ring)
+	THEN
+		RAISE EXCEPTION 'ring "%" does not exist', ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
+	IF target IS NULL THEN
+		target := shardring.only_draft(ring);
+	END IF;
+	UPDATE shardring.ring_version AS v SET vnodes = v.vnodes
+	WHERE v.ring = lock_draft.ring AND v.version = target
+		AND v.sealed_at IS NULL
+	RETURNING v.* INTO locked;
+	IF FOUND THEN
+		RETURN locked;
+	END IF;
+	PERFORM shardring.require_row(ring, target);
+	PERFORM shardring.refuse_sealed(ring, target);
+	RETURN NULL;
+END
+$body$;
+COMMENT ON FUNCTION shardring.lock_draft(text, integer) IS
+	'internal: locks a draft until the transaction ends, returns its row';
+REVOKE EXECUTE ON FUNCTION shardring.lock_draft(text, integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.require_row(ring text, version integer)
+RETURNS shardring.ring_version
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	found_row shardring.ring_version;
+BEGIN
+	SELECT v.* INTO found_row FROM shardring.ring_version AS v
+	WHERE v.ring = require_row.ring AND v.version = require_row.version;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'version % of ring "%" does not exist', version, ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
+	RETURN found_row;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_row(text, integer) IS
+	'internal: the row of a version, which must exist';
+REVOKE EXECUTE ON FUNCTION shardring.require_row(text, integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.require_group(
+	ring text, version integer, group_name text)
+RETURNS shardring.shard_group
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	found_row shardring.shard_group;
+BEGIN
+	SELECT g.* INTO found_row FROM shardring.shard_group AS g
+	WHERE g.ring = require_group.ring AND g.version = require_group.version
+		AND g.group_name = require_group.group_name;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION
+			'group "%" does not exist in version % of ring "%"',
+			group_name, version, ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
+	RETURN found_row;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_group(text, integer, text) IS
+	'internal: the row of a group, which must exist';
+REVOKE EXECUTE ON FUNCTION shardring.require_group(text, integer, text)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.require_vnodes(vnodes integer) RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF vnodes NOT BETWEEN 1 AND 4194304 THEN
+		RAISE EXCEPTION 'vnodes must be between 1 and 4194304'
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_vnodes(integer) IS
+	'internal: raises when there cannot be that many points';
+REVOKE EXECUTE ON FUNCTION shardring.require_vnodes(integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.point_count(
+	group_name text, vnodes integer, weight numeric)
+RETURNS integer
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	wanted numeric;
+BEGIN
+	IF weight < 0 OR weight >= 'Infinity' THEN
+		RAISE EXCEPTION 'weight of group "%" must be finite and not negative',
+			group_name
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	/* before the product, which may be too long for a numeric */
+	wanted := CASE WHEN weight > 4194304 THEN weight
+		ELSE round(vnodes * weight) END;
+	IF wanted > 4194304 THEN
+		RAISE EXCEPTION 'too many points for group "%"', group_name
+			USING ERRCODE = 'program_limit_exceeded',
+			DETAIL = 'A version has at most 4194304 points.';
+	END IF;
+	IF wanted = 0 AND weight <> 0 THEN
+		RAISE EXCEPTION 'weight of group "%" is too small for a point',
+			group_name
+			USING ERRCODE = 'invalid_parameter_value',
+			DETAIL = format('With %s vnodes it rounds to no point.', vnodes),
+			HINT = 'Weight 0 drains a group on purpose.';
+	END IF;
+	RETURN wanted;
+END
+$body$;
+COMMENT ON FUNCTION shardring.point_count(text, integer, numeric) IS
+	'internal: round(vnodes * weight), half away from zero';
+REVOKE EXECUTE ON FUNCTION shardring.point_count(text, integer, numeric)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.require_room(
+	ring text, version integer, points bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	room bigint;
+BEGIN
+	SELECT CASE WHEN r.hash = 'crc16' THEN 4096 ELSE 4194304 END INTO room
+	FROM shardring.ring AS r
+	WHERE r.ring = require_room.ring;
+	IF points > room THEN
+		RAISE EXCEPTION 'too many points for version % of ring "%"',
+			version, ring
+			USING ERRCODE = 'program_limit_exceeded',
+			DETAIL = format('It would have %s points; at most %s are allowed.',
+							points, room);
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_room(text, integer, bigint) IS
+	'internal: raises when a version would have too many points';
+REVOKE EXECUTE ON FUNCTION shardring.require_room(text, integer, bigint)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.resize_groups(
+	ring text, version integer, group_names text[], counts integer[],
+	OUT group_name text, OUT points bigint[])
+RETURNS SETOF record
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 10
+AS 'MODULE_PATHNAME', 'shardring_resize_groups';
+COMMENT ON FUNCTION
+	shardring.resize_groups(text, integer, text[], integer[]) IS
+	'internal: the points these groups have once they have so many';
+REVOKE EXECUTE ON FUNCTION
+	shardring.resize_groups(text, integer, text[], integer[]) FROM PUBLIC;
+
+CREATE FUNCTION shardring.version_problems(
+	ring text, version integer, fresh boolean DEFAULT false)
+RETURNS SETOF text
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 10
+AS 'MODULE_PATHNAME', 'shardring_version_problems';
+COMMENT ON FUNCTION
+	shardring.version_problems(text, integer, boolean) IS
+	'internal: what is wrong with the rows of a version';
+
+CREATE FUNCTION shardring.version_fingerprint(
+	ring text, version integer, fresh boolean DEFAULT false)
+RETURNS text
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'shardring_version_fingerprint';
+COMMENT ON FUNCTION
+	shardring.version_fingerprint(text, integer, boolean) IS
+	'internal: the fingerprint of the rows of a version as they are';
+
+/* ---------- Define: rings and versions ---------- */
+
+CREATE FUNCTION shardring.create_ring(
+	ring text,
+	vnodes integer DEFAULT 160,
+	hash text DEFAULT 'md5',
+	hash_tags boolean DEFAULT false,
+	rejoin_cooldown interval DEFAULT '5 min')
+RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	PERFORM shardring.refuse_null(
+		'ring', ring, 'vnodes', vnodes::text, 'hash', hash,
+		'hash_tags', hash_tags::text,
+		'rejoin_cooldown', rejoin_cooldown::text);
+	PERFORM shardring.require_name('name of a ring', ring, 63);
+	PERFORM shardring.require_vnodes(vnodes);
+	IF hash <> ALL (ARRAY['md5', 'fnv1a', 'murmur3', 'crc16']) THEN
+		RAISE EXCEPTION 'hash must be md5, fnv1a, murmur3 or crc16'
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	IF rejoin_cooldown NOT BETWEEN '0' AND '100 years' THEN
+		RAISE EXCEPTION 'rejoin_cooldown must be between 0 and 100 years'
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	INSERT INTO shardring.ring
+		(ring, hash, hash_tags, rejoin_cooldown, last_version)
+	VALUES (create_ring.ring, create_ring.hash, create_ring.hash_tags,
+			create_ring.rejoin_cooldown, 1)
+	ON CONFLICT DO NOTHING;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'ring "%" exists already', ring
+			USING ERRCODE = 'duplicate_object';
+	END IF;
+	INSERT INTO shardring.ring_version (ring, version, vnodes)
+	VALUES (create_ring.ring, 1, create_ring.vnodes);
+	IF hash = 'fnv1a' THEN
+		RAISE WARNING 'hash fnv1a spreads points badly'
+			USING DETAIL = 'Of 8 equal groups of 160 points, one got 0.57 '
+				'and one 1.56 of the mean.',
+			HINT = 'Use md5 or murmur3 unless other clients need fnv1a.';
+	END IF;
+	RETURN 1;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.create_ring(text, integer, text, boolean, interval) IS
+	'creates a ring with an empty draft, and returns its version: 1';
+REVOKE EXECUTE ON FUNCTION
+	shardring.create_ring(text, integer, text, boolean, interval) FROM PUBLIC;
+
+/*
+ * A parent that is a draft is taken FOR UPDATE, so that no edit of it is
+ * copied by half.
+ */
+CREATE FUNCTION shardring.draft_version(
+	ring text,
+	from_version integer DEFAULT NULL,
+	note text DEFAULT NULL)
+RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	locked shardring.ring;
+	source integer;
+	target integer;
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring);
+	locked := shardring.lock_ring(ring);
+	source := coalesce(from_version, locked.active_version);
+	IF source IS NULL THEN
+		RAISE EXCEPTION 'ring "%" has no active version to draft from', ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Edit the draft there is, or name another version with '
+				'from_version.';
+	END IF;
+	PERFORM shardring.require_row(ring, source);
+	PERFORM FROM shardring.ring_version AS v
+	WHERE v.ring = draft_version.ring AND v.version = source
+	FOR UPDATE;
+	UPDATE shardring.ring AS r SET last_version = r.last_version + 1
+	WHERE r.ring = draft_version.ring
+	RETURNING r.last_version INTO target;
+	PERFORM shardring.copy_version(ring, source, target,
+								   locked.active_version, note);
+	RETURN target;
+END
+$body$;
+COMMENT ON FUNCTION shardring.draft_version(text, integer, text) IS
+	'copies a version, by default the active one, into a new draft';
+REVOKE EXECUTE ON FUNCTION shardring.draft_version(text, integer, text)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.copy_version(
+	ring text, source integer, target integer, active_version integer,
+	note text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	INSERT INTO shardring.ring_version
+		(ring, version, parent, drafted_on, vnodes, note)
+	SELECT v.ring, copy_version.target, v.version,
+		copy_version.active_version, v.vnodes, copy_version.note
+	FROM shardring.ring_version AS v
+	WHERE v.ring = copy_version.ring AND v.version = copy_version.source;
+	INSERT INTO shardring.shard_group
+		(ring, version, group_name, weight, slots, zone, points)
+	SELECT g.ring, copy_version.target, g.group_name, g.weight, g.slots,
+		g.zone, g.points
+	FROM shardring.shard_group AS g
+	WHERE g.ring = copy_version.ring AND g.version = copy_version.source;
+	INSERT INTO shardring.shard_map (ring, version, group_name, shard, slots)
+	SELECT m.ring, copy_version.target, m.group_name, m.shard, m.slots
+	FROM shardring.shard_map AS m
+	WHERE m.ring = copy_version.ring AND m.version = copy_version.source;
+	INSERT INTO shardring.shard_pin (ring, version, key_position, group_name)
+	SELECT p.ring, copy_version.target, p.key_position, p.group_name
+	FROM shardring.shard_pin AS p
+	WHERE p.ring = copy_version.ring AND p.version = copy_version.source;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.copy_version(text, integer, integer, integer, text) IS
+	'internal: copies the rows of a version under another number';
+REVOKE EXECUTE ON FUNCTION
+	shardring.copy_version(text, integer, integer, integer, text) FROM PUBLIC;
+
+/* ---------- Define: groups ---------- */
+
+CREATE FUNCTION shardring.add_group(
+	ring text,
+	group_name text,
+	shards text[],
+	slots integer DEFAULT NULL,
+	weight numeric DEFAULT 1,
+	zone text DEFAULT NULL,
+	force boolean DEFAULT false,
+	version integer DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	draft shardring.ring_version;
+	slot_count integer := coalesce(slots, cardinality(shards));
+	new_count integer;
+	new_points bigint[];
+BEGIN
+	PERFORM shardring.refuse_null(
+		'ring', ring, 'group_name', group_name,
+		'shards', cardinality(shards)::text, 'weight', weight::text,
+		'force', force::text);
+	PERFORM shardring.require_name('name of a group', group_name, 255);
+	IF zone IS NOT NULL THEN
+		PERFORM shardring.require_name('zone', zone, 255);
+	END IF;
+	PERFORM shardring.require_shards(shards, slot_count);
+	draft := shardring.lock_draft(ring, version);
+	PERFORM shardring.require_new_group(ring, draft.version, group_name);
+	new_count := shardring.point_count(group_name, draft.vnodes, weight);
+	PERFORM shardring.require_room(ring, draft.version, new_count + (
+		SELECT coalesce(sum(cardinality(g.points)), 0)::bigint
+		FROM shardring.shard_group AS g
+		WHERE g.ring = add_group.ring AND g.version = draft.version));
+	IF NOT force THEN
+		PERFORM shardring.require_cooldown(ring, group_name);
+	END IF;
+	SELECT p.points INTO STRICT new_points
+	FROM shardring.resize_groups(ring, draft.version, ARRAY[group_name],
+								 ARRAY[new_count]) AS p;
+	INSERT INTO shardring.shard_group
+		(ring, version, group_name, weight, slots, zone, points)
+	VALUES (add_group.ring, draft.version, add_group.group_name,
+			add_group.weight, slot_count, add_group.zone, new_points);
+	INSERT INTO shardring.shard_map (ring, version, group_name, shard, slots)
+	SELECT add_group.ring, draft.version, add_group.group_name, b.shard,
+		b.slots
+	FROM shardring.slot_blocks(shards, slot_count) AS b;
+END
+$body$;
+COMMENT ON FUNCTION shardring.add_group(
+	text, text, text[], integer, numeric, text, boolean, integer) IS
+	'adds a group to a draft; slot s goes to shards[floor(s * n / slots)]';
+REVOKE EXECUTE ON FUNCTION shardring.add_group(
+	text, text, text[], integer, numeric, text, boolean, integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.require_shards(shards text[], slots integer)
+RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	shard text;
+BEGIN
+	IF array_ndims(shards) IS DISTINCT FROM 1 THEN
+		RAISE EXCEPTION 'shards must be a list of at least one name'
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	IF slots NOT BETWEEN 1 AND 65536 THEN
+		RAISE EXCEPTION 'slots must be between 1 and 65536'
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	IF cardinality(shards) > slots THEN
+		RAISE EXCEPTION '% shards are too many for % slots',
+			cardinality(shards), slots
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	FOREACH shard IN ARRAY shards LOOP
+		IF shard IS NULL THEN
+			RAISE EXCEPTION 'name of a shard must not be null'
+				USING ERRCODE = 'null_value_not_allowed';
+		END IF;
+		PERFORM shardring.require_name('name of a shard', shard, 63);
+	END LOOP;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_shards(text[], integer) IS
+	'internal: raises when slots cannot be dealt out to these shards';
+REVOKE EXECUTE ON FUNCTION shardring.require_shards(text[], integer)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.require_new_group(
+	ring text, version integer, group_name text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF EXISTS (SELECT FROM shardring.shard_group AS g
+			   WHERE g.ring = require_new_group.ring
+				   AND g.version = require_new_group.version
+				   AND g.group_name = require_new_group.group_name)
+	THEN
+		RAISE EXCEPTION 'group "%" is in version % of ring "%" already',
+			group_name, version, ring
+			USING ERRCODE = 'duplicate_object';
+	END IF;
+	IF EXISTS (SELECT FROM shardring.ring AS r
+			   JOIN shardring.shard_group AS g ON g.ring = r.ring
+			   WHERE r.ring = require_new_group.ring AND r.hash = 'crc16'
+				   AND g.version = require_new_group.version)
+	THEN
+		RAISE EXCEPTION 'ring "%" can have one group only', ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = 'Hash crc16 has 65536 positions: too few for a ring '
+				'of several groups.';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_new_group(text, integer, text) IS
+	'internal: raises when a version cannot take a group of this name';
+REVOKE EXECUTE ON FUNCTION shardring.require_new_group(text, integer, text)
+	FROM PUBLIC;
+
+/*
+ * A group that has just left comes back with empty or stale shards.  What
+ * the dropped versions held is not known any more and hinders nobody.
+ */
+CREATE FUNCTION shardring.require_cooldown(ring text, group_name text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	time_left interval;
+BEGIN
+	SELECT max(a.activated_at) + r.rejoin_cooldown - clock_timestamp()
+	INTO time_left
+	FROM shardring.ring AS r
+		JOIN shardring.activation AS a ON a.ring = r.ring
+		JOIN shardring.ring_version AS v
+			ON v.ring = a.ring AND v.version = a.version
+		JOIN shardring.shard_group AS g
+			ON g.ring = a.ring AND g.version = a.from_version
+	WHERE r.ring = require_cooldown.ring
+		AND a.activated_at > clock_timestamp() - r.rejoin_cooldown
+		AND g.group_name = require_cooldown.group_name
+		AND NOT EXISTS (SELECT FROM shardring.shard_group AS s
+						WHERE s.ring = r.ring
+							AND (s.version = a.version
+								 OR s.version = r.active_version)
+							AND s.group_name = require_cooldown.group_name)
+	GROUP BY r.rejoin_cooldown;
+	IF time_left > '0' THEN
+		RAISE EXCEPTION 'group "%" left ring "%" only just now',
+			group_name, ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = format('It may come back in %s.',
+							date_trunc('second', time_left)
+							+ interval '1 second'),
+			HINT = 'Wait, or say force => true if its shards are empty.';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_cooldown(text, text) IS
+	'internal: raises when a group left the ring during rejoin_cooldown';
+REVOKE EXECUTE ON FUNCTION shardring.require_cooldown(text, text) FROM PUBLIC;
+
+/* floor(s * n / slots) = i holds from ceil(i * slots / n) on. */
+CREATE FUNCTION shardring.slot_blocks(shards text[], slot_count integer)
+RETURNS TABLE (shard text, slots int4multirange)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
+BEGIN ATOMIC
+	SELECT b.shard,
+		range_agg(int4range(((b.i - 1) * slot_count + b.n - 1) / b.n,
+							(b.i * slot_count + b.n - 1) / b.n))
+	FROM (SELECT s.shard, s.i::integer AS i, cardinality(shards) AS n
+		  FROM unnest(shards) WITH ORDINALITY AS s (shard, i)) AS b
+	GROUP BY b.shard;
+END;
+COMMENT ON FUNCTION shardring.slot_blocks(text[], integer) IS
+	'internal: deals slots out to shards in contiguous blocks';
+REVOKE EXECUTE ON FUNCTION shardring.slot_blocks(text[], integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.remove_group(
+	ring text, group_name text, version integer DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	draft shardring.ring_version;
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring, 'group_name', group_name);
+	draft := shardring.lock_draft(ring, version);
+	PERFORM shardring.require_group(ring, draft.version, group_name);
+	DELETE FROM shardring.shard_map AS m
+	WHERE m.ring = remove_group.ring AND m.version = draft.version
+		AND m.group_name = remove_group.group_name;
+	DELETE FROM shardring.shard_group AS g
+	WHERE g.ring = remove_group.ring AND g.version = draft.version
+		AND g.group_name = remove_group.group_name;
+END
+$body$;
+COMMENT ON FUNCTION shardring.remove_group(text, text, integer) IS
+	'takes a group out of a draft; its pins stay, and sealing names them';
+REVOKE EXECUTE ON FUNCTION shardring.remove_group(text, text, integer)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.set_weight(
+	ring text, group_name text, weight numeric, version integer DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	draft shardring.ring_version;
+	new_count integer;
+BEGIN
+	PERFORM shardring.refuse_null(
+		'ring', ring, 'group_name', group_name, 'weight', weight::text);
+	draft := shardring.lock_draft(ring, version);
+	PERFORM shardring.require_group(ring, draft.version, group_name);
+	new_count := shardring.point_count(group_name, draft.vnodes, weight);
+	PERFORM shardring.require_room(ring, draft.version, new_count + (
+		SELECT coalesce(sum(cardinality(g.points)), 0)::bigint
+		FROM shardring.shard_group AS g
+		WHERE g.ring = set_weight.ring AND g.version = draft.version
+			AND g.group_name <> set_weight.group_name));
+	UPDATE shardring.shard_group AS g
+	SET weight = set_weight.weight, points = p.points
+	FROM shardring.resize_groups(ring, draft.version, ARRAY[group_name],
+								 ARRAY[new_count]) AS p
+	WHERE g.ring = set_weight.ring AND g.version = draft.version
+		AND g.group_name = p.group_name;
+END
+$body$;
+COMMENT ON FUNCTION shardring.set_weight(text, text, numeric, integer) IS
+	'gives a group of a draft more or fewer points; 0 drains it';
+REVOKE EXECUTE ON FUNCTION
+	shardring.set_weight(text, text, numeric, integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.set_vnodes(
+	ring text, vnodes integer, version integer DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	draft shardring.ring_version;
+	names text[];
+	counts integer[];
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring, 'vnodes', vnodes::text);
+	PERFORM shardring.require_vnodes(vnodes);
+	draft := shardring.lock_draft(ring, version);
+	SELECT array_agg(g.group_name ORDER BY g.group_name),
+		array_agg(shardring.point_count(g.group_name, set_vnodes.vnodes,
+										g.weight) ORDER BY g.group_name)
+	INTO names, counts
+	FROM shardring.shard_group AS g
+	WHERE g.ring = set_vnodes.ring AND g.version = draft.version;
+	PERFORM shardring.require_room(ring, draft.version, (
+		SELECT coalesce(sum(c.n), 0) FROM unnest(counts) AS c (n)));
+	UPDATE shardring.ring_version AS v SET vnodes = set_vnodes.vnodes
+	WHERE v.ring = set_vnodes.ring AND v.version = draft.version;
+	UPDATE shardring.shard_group AS g SET points = p.points
+	FROM shardring.resize_groups(ring, draft.version, names, counts) AS p
+	WHERE g.ring = set_vnodes.ring AND g.version = draft.version
+		AND g.group_name = p.group_name;
+END
+$body$;
+COMMENT ON FUNCTION shardring.set_vnodes(text, integer, integer) IS
+	'changes the points per unit of weight of a draft';
+REVOKE EXECUTE ON FUNCTION shardring.set_vnodes(text, integer, integer)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.assign_slots(
+	ring text, group_name text, slots int4multirange, shard text,
+	version integer DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	draft shardring.ring_version;
+	edited shardring.shard_group;
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring, 'group_name', group_name,
+								  'slots', slots::text, 'shard', shard);
+	PERFORM shardring.require_name('name of a shard', shard, 63);
+	draft := shardring.lock_draft(ring, version);
+	edited := shardring.require_group(ring, draft.version, group_name);
+	IF isempty(slots)
+		OR NOT slots <@ int4multirange(int4range(0, edited.slots))
+	THEN
+		RAISE EXCEPTION 'slots of group "%" are 0 to %',
+			group_name, edited.slots - 1
+			USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'Name at least one of them, and no other.';
+	END IF;
+	DELETE FROM shardring.shard_map AS m
+	WHERE m.ring = assign_slots.ring AND m.version = draft.version
+		AND m.group_name = assign_slots.group_name
+		AND m.shard <> assign_slots.shard AND m.slots <@ assign_slots.slots;
+	UPDATE shardring.shard_map AS m SET slots = m.slots - assign_slots.slots
+	WHERE m.ring = assign_slots.ring AND m.version = draft.version
+		AND m.group_name = assign_slots.group_name
+		AND m.shard <> assign_slots.shard AND m.slots && assign_slots.slots;
+	INSERT INTO shardring.shard_map AS m
+		(ring, version, group_name, shard, slots)
+	VALUES (assign_slots.ring, draft.version, assign_slots.group_name,
+			assign_slots.shard, assign_slots.slots)
+	ON CONFLICT ON CONSTRAINT shard_map_pkey
+	DO UPDATE SET slots = m.slots + EXCLUDED.slots;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.assign_slots(text, text, int4multirange, text, integer) IS
+	'gives slots of a group of a draft to a shard, and takes them from others';
+REVOKE EXECUTE ON FUNCTION
+	shardring.assign_slots(text, text, int4multirange, text, integer)
+	FROM PUBLIC;
+
+/* ---------- Define: pins ---------- */
+
+CREATE FUNCTION shardring.pin(
+	ring text, key_position bigint, group_name text,
+	version integer DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	draft shardring.ring_version;
+BEGIN
+	PERFORM shardring.refuse_null(
+		'ring', ring, 'key_position', key_position::text,
+		'group_name', group_name);
+	IF key_position NOT BETWEEN 0 AND 4294967295 THEN
+		RAISE EXCEPTION 'key_position must be between 0 and 4294967295'
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	draft := shardring.lock_draft(ring, version);
+	PERFORM shardring.require_group(ring, draft.version, group_name);
+	INSERT INTO shardring.shard_pin (ring, version, key_position, group_name)
+	VALUES (pin.ring, draft.version, pin.key_position, pin.group_name)
+	ON CONFLICT ON CONSTRAINT shard_pin_pkey
+	DO UPDATE SET group_name = EXCLUDED.group_name;
+END
+$body$;
+COMMENT ON FUNCTION shardring.pin(text, bigint, text, integer) IS
+	'gives one position of a draft to a group, or to another one';
+REVOKE EXECUTE ON FUNCTION shardring.pin(text, bigint, text, integer)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.pin_key(
+	ring text, key text, group_name text, version integer DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	draft shardring.ring_version;
+	key_position bigint;
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring, 'key', key,
+								  'group_name', group_name);
+	draft := shardring.lock_draft(ring, version);
+	SELECT shardring.key_position(pin_key.key, r.hash, r.hash_tags)
+	INTO STRICT key_position
+	FROM shardring.ring AS r
+	WHERE r.ring = pin_key.ring;
+	PERFORM shardring.pin(ring, key_position, group_name, draft.version);
+END
+$body$;
+COMMENT ON FUNCTION shardring.pin_key(text, text, text, integer) IS
+	'pins the position that a key has by the hash and the tags of the ring';
+REVOKE EXECUTE ON FUNCTION shardring.pin_key(text, text, text, integer)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.unpin(
+	ring text, key_position bigint, version integer DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	draft shardring.ring_version;
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring,
+								  'key_position', key_position::text);
+	draft := shardring.lock_draft(ring, version);
+	DELETE FROM shardring.shard_pin AS p
+	WHERE p.ring = unpin.ring AND p.version = draft.version
+		AND p.key_position = unpin.key_position;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'position % is not pinned in version % of ring "%"',
+			key_position, draft.version, ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.unpin(text, bigint, integer) IS
+	'gives a pinned position of a draft back to the ring';
+REVOKE EXECUTE ON FUNCTION shardring.unpin(text, bigint, integer) FROM PUBLIC;
+
+/* ---------- Define: seal and activate ---------- */
+
+/*
+ * The rows are checked as they are now, not as a snapshot of the
+ * transaction shows them.  Under REPEATABLE READ the two differ when plain
+ * SQL edited the draft since; that edit only shared the version's row, so
+ * lock_draft could not notice.
+ */
+CREATE FUNCTION shardring.seal(ring text, version integer DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	draft shardring.ring_version;
+	print text;
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring);
+	PERFORM shardring.lock_ring(ring);
+	draft := shardring.lock_draft(ring, version);
+	PERFORM shardring.require_sound(ring, draft.version);
+	print := shardring.version_fingerprint(ring, draft.version, true);
+	IF print <> shardring.version_fingerprint(ring, draft.version) THEN
+		RAISE EXCEPTION 'could not serialize access due to a concurrent '
+			'edit of version % of ring "%"', draft.version, ring
+			USING ERRCODE = 'serialization_failure';
+	END IF;
+	UPDATE shardring.ring_version AS v
+	SET sealed_at = clock_timestamp(), fingerprint = print,
+		group_rows = (SELECT count(*) FROM shardring.shard_group AS g
+					  WHERE g.ring = v.ring AND g.version = v.version),
+		map_rows = (SELECT count(*) FROM shardring.shard_map AS m
+					WHERE m.ring = v.ring AND m.version = v.version),
+		pin_rows = (SELECT count(*) FROM shardring.shard_pin AS p
+					WHERE p.ring = v.ring AND p.version = v.version)
+	WHERE v.ring = seal.ring AND v.version = draft.version;
+	PERFORM shardring.number_shards(ring, draft.version);
+END
+$body$;
+COMMENT ON FUNCTION shardring.seal(text, integer) IS
+	'checks everything in a draft, and ends all changes to it';
+REVOKE EXECUTE ON FUNCTION shardring.seal(text, integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.require_sound(ring text, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	problems text[];
+BEGIN
+	problems := ARRAY(SELECT shardring.version_problems(
+		require_sound.ring, require_sound.version, true));
+	IF cardinality(problems) > 0 THEN
+		RAISE EXCEPTION 'version % of ring "%" cannot be sealed',
+			version, ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = format(
+				CASE cardinality(problems) WHEN 1 THEN 'Problem: %s.'
+				ELSE 'First of %2$s problems: %1$s.' END,
+				problems[1], cardinality(problems));
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_sound(text, integer) IS
+	'internal: raises when a version cannot be sealed, and says why';
+REVOKE EXECUTE ON FUNCTION shardring.require_sound(text, integer) FROM PUBLIC;
+
+/* Under the lock on the ring, so numbers are dense and only added. */
+CREATE FUNCTION shardring.number_shards(ring text, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	INSERT INTO shardring.shard (ring, shard, number)
+	SELECT number_shards.ring, n.shard,
+		(SELECT count(*) FROM shardring.shard AS s
+		 WHERE s.ring = number_shards.ring)
+		+ row_number() OVER (ORDER BY n.group_bytes, n.slot) - 1
+	FROM (SELECT DISTINCT ON (m.shard) m.shard,
+			  convert_to(m.group_name, 'UTF8') AS group_bytes,
+			  lower(m.slots) AS slot
+		  FROM shardring.shard_map AS m
+		  WHERE m.ring = number_shards.ring
+			  AND m.version = number_shards.version
+			  AND NOT EXISTS (SELECT FROM shardring.shard AS s
+							  WHERE s.ring = m.ring AND s.shard = m.shard)
+		  ORDER BY m.shard, 2, 3) AS n;
+END
+$body$;
+COMMENT ON FUNCTION shardring.number_shards(text, integer) IS
+	'internal: numbers the new shards of a version, by group and first slot';
+REVOKE EXECUTE ON FUNCTION shardring.number_shards(text, integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.activate(
+	ring text,
+	version integer DEFAULT NULL,
+	expected_active integer DEFAULT NULL,
+	max_moved double precision DEFAULT NULL)
+RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	locked shardring.ring;
+	target shardring.ring_version;
+	moved double precision;
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring);
+	IF max_moved NOT BETWEEN 0 AND 1 THEN
+		RAISE EXCEPTION 'max_moved must be between 0 and 1'
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	locked := shardring.lock_ring(ring);
+	target := shardring.activation_target(locked, version, expected_active);
+	IF target.sealed_at IS NULL THEN
+		PERFORM shardring.seal(ring, target.version);
+	END IF;
+	PERFORM shardring.require_usable(ring, target.version,
+									 locked.active_version);
+	IF locked.active_version IS NOT NULL THEN
+		SELECT coalesce(sum(p.share), 0) INTO STRICT moved
+		FROM shardring.move_plan(ring, locked.active_version,
+								 target.version) AS p;
+		IF moved > max_moved THEN
+			RAISE EXCEPTION 'too much moves for max_moved'
+				USING ERRCODE = 'object_not_in_prerequisite_state',
+				DETAIL = format('Version %s moves %s of the positions; '
+								'max_moved is %s.',
+								target.version, moved, max_moved);
+		END IF;
+	END IF;
+	PERFORM shardring.switch_version(locked, target.version, moved);
+	PERFORM shardring.warn_of_shares(ring, target.version);
+	PERFORM shardring.warn_of_joins(ring, target.version,
+									locked.active_version);
+	RETURN target.version;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.activate(text, integer, integer, double precision) IS
+	'makes a version the one keys are routed by, from the commit on';
+REVOKE EXECUTE ON FUNCTION
+	shardring.activate(text, integer, integer, double precision) FROM PUBLIC;
+
+CREATE FUNCTION shardring.activation_target(
+	locked shardring.ring, version integer, expected_active integer)
+RETURNS shardring.ring_version
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	target shardring.ring_version;
+BEGIN
+	IF expected_active <> locked.active_version
+		OR (expected_active IS NOT NULL AND locked.active_version IS NULL)
+	THEN
+		RAISE EXCEPTION 'version % of ring "%" is not the active one',
+			expected_active, locked.ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = coalesce(
+				format('Version %s is.', locked.active_version),
+				'No version is.');
+	END IF;
+	target := shardring.require_row(locked.ring, coalesce(
+		version, shardring.only_newer(locked)));
+	IF target.version <= locked.active_version THEN
+		RAISE EXCEPTION
+			'version % of ring "%" is not newer than the active one',
+			target.version, locked.ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = format('Version %s is active.', locked.active_version),
+			HINT = 'To go back, draft a new version from the old one.';
+	END IF;
+	IF target.drafted_on IS DISTINCT FROM locked.active_version
+		AND expected_active IS NULL
+	THEN
+		RAISE EXCEPTION 'version % of ring "%" was drafted while % was active',
+			target.version, locked.ring,
+			coalesce('version ' || target.drafted_on, 'no version')
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = format('Version %s is active now, and may have changes '
+							'that would be undone.', locked.active_version),
+			HINT = format('Look at the move plan; to activate all the same, '
+						  'say expected_active => %s.',
+						  locked.active_version);
+	END IF;
+	RETURN target;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.activation_target(shardring.ring, integer, integer) IS
+	'internal: the version to activate, if it may follow the active one';
+REVOKE EXECUTE ON FUNCTION
+	shardring.activation_target(shardring.ring, integer, integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.only_newer(locked shardring.ring) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	newer integer[];
+BEGIN
+	newer := ARRAY(SELECT v.version FROM shardring.ring_version AS v
+				   WHERE v.ring = locked.ring
+					   AND v.version > coalesce(locked.active_version, 0)
+				   ORDER BY v.version);
+	IF cardinality(newer) = 0 THEN
+		RAISE EXCEPTION 'ring "%" has no version newer than the active one',
+			locked.ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Make one with shardring.draft_version.';
+	ELSIF cardinality(newer) > 1 THEN
+		RAISE EXCEPTION
+			'ring "%" has % versions newer than the active one',
+			locked.ring, cardinality(newer)
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = format('They are the versions %s.',
+							array_to_string(newer, ', ')),
+			HINT = 'Say which one with version.';
+	END IF;
+	RETURN newer[1];
+END
+$body$;
+COMMENT ON FUNCTION shardring.only_newer(shardring.ring) IS
+	'internal: the only version newer than the active one';
+REVOKE EXECUTE ON FUNCTION shardring.only_newer(shardring.ring) FROM PUBLIC;
+
+CREATE FUNCTION shardring.require_usable(
+	ring text, version integer, active_version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	changed record;
+BEGIN
+	IF NOT EXISTS (SELECT FROM shardring.shard_group AS g
+				   WHERE g.ring = require_usable.ring
+					   AND g.version = require_usable.version
+					   AND cardinality(g.points) > 0)
+	THEN
+		RAISE EXCEPTION 'version % of ring "%" has no points', version, ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'It needs a group whose weight is not 0.';
+	END IF;
+	SELECT n.group_name, o.slots AS slots_before, n.slots AS slots_after
+	INTO changed
+	FROM shardring.shard_group AS o
+		JOIN shardring.shard_group AS n
+			ON n.ring = o.ring AND n.group_name = o.group_name
+	WHERE o.ring = require_usable.ring
+		AND o.version = require_usable.active_version
+		AND n.version = require_usable.version AND n.slots <> o.slots
+	ORDER BY n.group_name
+	LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'slots of group "%" cannot change from % to %',
+			changed.group_name, changed.slots_before, changed.slots_after
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = 'The number of slots of a group is fixed for ever.',
+			HINT = 'Add a group of another name, and remove this one.';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.require_usable(text, integer, integer) IS
+	'internal: raises when a version cannot route what the active one routed';
+REVOKE EXECUTE ON FUNCTION
+	shardring.require_usable(text, integer, integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.switch_version(
+	locked shardring.ring, version integer, moved double precision)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	UPDATE shardring.ring AS r
+	SET active_version = v.version, fingerprint = v.fingerprint
+	FROM shardring.ring_version AS v
+	WHERE r.ring = locked.ring
+		AND r.active_version IS NOT DISTINCT FROM locked.active_version
+		AND v.ring = r.ring AND v.version = switch_version.version;
+	INSERT INTO shardring.activation
+		(ring, version, from_version, activated_at, activated_by, moved)
+	SELECT locked.ring, switch_version.version, locked.active_version,
+		greatest(max(a.activated_at), clock_timestamp()), current_user,
+		switch_version.moved
+	FROM shardring.activation AS a
+	WHERE a.ring = locked.ring;
+END
+$body$;
+COMMENT ON FUNCTION shardring.switch_version(
+	shardring.ring, integer, double precision) IS
+	'internal: points a locked ring to another version, writes the history';
+REVOKE EXECUTE ON FUNCTION shardring.switch_version(
+	shardring.ring, integer, double precision) FROM PUBLIC;
+
+/*
+ * The share of k points that a good hash has thrown differs from its mean by
+ * about 1/sqrt(k) of it (one standard deviation).  36 points make 1.5 times
+ * the mean three deviations, which is what the hint goes for: the first
+ * doubling of vnodes with 36 points in the lightest group.
+ */
+CREATE FUNCTION shardring.warn_of_shares(ring text, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	worst record;
+	wanted bigint;
+BEGIN
+	SELECT s.group_name, s.ratio, min(s.weight) OVER () AS lightest, v.vnodes
+	INTO worst
+	FROM shardring.shares(ring, version) AS s
+		JOIN shardring.ring_version AS v
+			ON v.ring = warn_of_shares.ring
+			AND v.version = warn_of_shares.version
+	WHERE s.weight > 0
+	ORDER BY s.ratio DESC
+	LIMIT 1;
+	IF worst.ratio > 1.5 THEN
+		wanted := 2 * worst.vnodes;
+		WHILE wanted * worst.lightest < 36 LOOP
+			wanted := 2 * wanted;
+		END LOOP;
+		RAISE WARNING 'shares of version % of ring "%" are uneven',
+			version, ring
+			USING DETAIL = format('Group "%s" has %s times the mean share '
+								  'of its weight.', worst.group_name,
+								  round(worst.ratio::numeric, 2)),
+			HINT = format('Draft a version with %s vnodes.', wanted);
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.warn_of_shares(text, integer) IS
+	'internal: warns when a group has over 1.5 times the share of its weight';
+REVOKE EXECUTE ON FUNCTION shardring.warn_of_shares(text, integer)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.warn_of_joins(
+	ring text, version integer, active_version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	joining bigint;
+BEGIN
+	IF active_version IS NULL THEN
+		RETURN;
+	END IF;
+	SELECT count(*) INTO STRICT joining
+	FROM shardring.shard_group AS n
+	WHERE n.ring = warn_of_joins.ring AND n.version = warn_of_joins.version
+		AND NOT EXISTS (SELECT FROM shardring.shard_group AS o
+						WHERE o.ring = n.ring
+							AND o.version = warn_of_joins.active_version
+							AND o.group_name = n.group_name);
+	IF joining > 1 THEN
+		RAISE WARNING '% groups join ring "%" at once', joining, ring
+			USING HINT = 'Groups that join one at a time move about '
+				'1/(N+1) of the keys each.';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.warn_of_joins(text, integer, integer) IS
+	'internal: warns when several groups join an active ring at once';
+REVOKE EXECUTE ON FUNCTION shardring.warn_of_joins(text, integer, integer)
+	FROM PUBLIC;
+
+/* ---------- Define: drop ---------- */
+
+CREATE FUNCTION shardring.drop_version(ring text, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	locked shardring.ring;
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring, 'version', version::text);
+	locked := shardring.lock_ring(ring);
+	PERFORM shardring.require_row(ring, version);
+	IF version = locked.active_version THEN
+		RAISE EXCEPTION 'version % of ring "%" is active', version, ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Activate a newer version first, or drop the ring.';
+	END IF;
+	PERFORM shardring.erase_versions(ring, ARRAY[version]);
+END
+$body$;
+COMMENT ON FUNCTION shardring.drop_version(text, integer) IS
+	'drops a version that is not active; the history keeps its number';
+REVOKE EXECUTE ON FUNCTION shardring.drop_version(text, integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.prune(ring text, keep integer) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	locked shardring.ring;
+	old integer[];
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring, 'keep', keep::text);
+	IF keep < 0 THEN
+		RAISE EXCEPTION 'keep must not be negative'
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	locked := shardring.lock_ring(ring);
+	old := ARRAY(
+		SELECT k.version
+		FROM (SELECT v.version FROM shardring.ring_version AS v
+			  WHERE v.ring = prune.ring AND v.sealed_at IS NOT NULL
+				  AND v.version < locked.active_version
+			  ORDER BY v.version DESC
+			  OFFSET keep) AS k
+		WHERE NOT EXISTS (SELECT FROM shardring.ring_version AS d
+						  WHERE d.ring = prune.ring AND d.sealed_at IS NULL
+							  AND d.parent = k.version));
+	PERFORM shardring.erase_versions(ring, old);
+	RETURN cardinality(old);
+END
+$body$;
+COMMENT ON FUNCTION shardring.prune(text, integer) IS
+	'drops sealed versions older than the active one, all but the newest few';
+REVOKE EXECUTE ON FUNCTION shardring.prune(text, integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.drop_ring(ring text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring);
+	PERFORM shardring.lock_ring(ring);
+	PERFORM shardring.erase_versions(ring, NULL);
+	DELETE FROM shardring.activation AS a WHERE a.ring = drop_ring.ring;
+	DELETE FROM shardring.shard AS s WHERE s.ring = drop_ring.ring;
+	DELETE FROM shardring.ring AS r WHERE r.ring = drop_ring.ring;
+END
+$body$;
+COMMENT ON FUNCTION shardring.drop_ring(text) IS
+	'drops a ring, all its versions and its history';
+REVOKE EXECUTE ON FUNCTION shardring.drop_ring(text) FROM PUBLIC;
+
+/*
+ * The versions' own rows go first: that waits for edits that hold them, so
+ * that what these added is seen and deleted below.
+ */
+CREATE FUNCTION shardring.erase_versions(ring text, versions integer[])
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET shardring.dropping = 'on'
+AS $body$
+BEGIN
+	DELETE FROM shardring.ring_version AS v
+	WHERE v.ring = erase_versions.ring
+		AND (versions IS NULL OR v.version = ANY (versions));
+	DELETE FROM shardring.shard_group AS g
+	WHERE g.ring = erase_versions.ring
+		AND (versions IS NULL OR g.version = ANY (versions));
+	DELETE FROM shardring.shard_map AS m
+	WHERE m.ring = erase_versions.ring
+		AND (versions IS NULL OR m.version = ANY (versions));
+	DELETE FROM shardring.shard_pin AS p
+	WHERE p.ring = erase_versions.ring
+		AND (versions IS NULL OR p.version = ANY (versions));
+END
+$body$;
+COMMENT ON FUNCTION shardring.erase_versions(text, integer[]) IS
+	'internal: deletes the rows of these versions of a ring; NULL: of all';
+REVOKE EXECUTE ON FUNCTION shardring.erase_versions(text, integer[])
+	FROM PUBLIC;
+
+/* ---------- Route ---------- */
+
+CREATE TYPE shardring.location AS
+(
+	version integer,
+	key_position bigint,
+	group_name text,
+	slot integer,
+	shard text
+);
+COMMENT ON TYPE shardring.location IS 'where a key lives, step by step';
+COMMENT ON COLUMN shardring.location.version IS
+	'the version that was asked';
+COMMENT ON COLUMN shardring.location.key_position IS 'the hash of the key';
+COMMENT ON COLUMN shardring.location.group_name IS
+	'the group that owns the position';
+COMMENT ON COLUMN shardring.location.slot IS 'key_position % slots';
+COMMENT ON COLUMN shardring.location.shard IS 'the shard that holds the slot';
+
+CREATE FUNCTION shardring.key_position(
+	key text, hash text DEFAULT 'md5', hash_tags boolean DEFAULT false)
+RETURNS bigint
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_key_position_text';
+COMMENT ON FUNCTION shardring.key_position(text, text, boolean) IS
+	'the position of a text key: the hash of its UTF-8 bytes';
+
+CREATE FUNCTION shardring.key_position(
+	key bigint, hash text DEFAULT 'md5', hash_tags boolean DEFAULT false)
+RETURNS bigint
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_key_position_int8';
+COMMENT ON FUNCTION shardring.key_position(bigint, text, boolean) IS
+	'the position of an integer key: the hash of its decimal text';
+
+CREATE FUNCTION shardring.key_position(
+	key uuid, hash text DEFAULT 'md5', hash_tags boolean DEFAULT false)
+RETURNS bigint
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_key_position_uuid';
+COMMENT ON FUNCTION shardring.key_position(uuid, text, boolean) IS
+	'the position of a uuid key: the hash of its lower-case text';
+
+CREATE FUNCTION shardring.bytes_position(
+	bytes bytea, hash text DEFAULT 'md5')
+RETURNS bigint
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_bytes_position';
+COMMENT ON FUNCTION shardring.bytes_position(bytea, text) IS
+	'the hash of bytes as they are';
+
+CREATE FUNCTION shardring.shard_for(ring text, key text)
+RETURNS text
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_shard_for_text';
+COMMENT ON FUNCTION shardring.shard_for(text, text) IS
+	'the shard of a text key in the active version';
+
+CREATE FUNCTION shardring.shard_for(ring text, key bigint)
+RETURNS text
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_shard_for_int8';
+COMMENT ON FUNCTION shardring.shard_for(text, bigint) IS
+	'the shard of an integer key in the active version';
+
+CREATE FUNCTION shardring.shard_for(ring text, key uuid)
+RETURNS text
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_shard_for_uuid';
+COMMENT ON FUNCTION shardring.shard_for(text, uuid) IS
+	'the shard of a uuid key in the active version';
+
+CREATE FUNCTION shardring.shard_for(ring text, key text, version integer)
+RETURNS text
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_shard_for_text';
+COMMENT ON FUNCTION shardring.shard_for(text, text, integer) IS
+	'the shard of a text key in a version';
+
+CREATE FUNCTION shardring.shard_for(ring text, key bigint, version integer)
+RETURNS text
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_shard_for_int8';
+COMMENT ON FUNCTION shardring.shard_for(text, bigint, integer) IS
+	'the shard of an integer key in a version';
+
+CREATE FUNCTION shardring.shard_for(ring text, key uuid, version integer)
+RETURNS text
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_shard_for_uuid';
+COMMENT ON FUNCTION shardring.shard_for(text, uuid, integer) IS
+	'the shard of a uuid key in a version';
+
+CREATE FUNCTION shardring.shard_at(ring text, key_position bigint)
+RETURNS text
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_shard_at';
+COMMENT ON FUNCTION shardring.shard_at(text, bigint) IS
+	'the shard of a position in the active version';
+
+CREATE FUNCTION shardring.shard_at(
+	ring text, key_position bigint, version integer)
+RETURNS text
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_shard_at';
+COMMENT ON FUNCTION shardring.shard_at(text, bigint, integer) IS
+	'the shard of a position in a version';
+
+CREATE FUNCTION shardring.locate(ring text, key text)
+RETURNS shardring.location
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 2
+AS 'MODULE_PATHNAME', 'shardring_locate_text';
+COMMENT ON FUNCTION shardring.locate(text, text) IS
+	'where a text key lives in the active version';
+
+CREATE FUNCTION shardring.locate(ring text, key bigint)
+RETURNS shardring.location
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 2
+AS 'MODULE_PATHNAME', 'shardring_locate_int8';
+COMMENT ON FUNCTION shardring.locate(text, bigint) IS
+	'where an integer key lives in the active version';
+
+CREATE FUNCTION shardring.locate(ring text, key uuid)
+RETURNS shardring.location
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 2
+AS 'MODULE_PATHNAME', 'shardring_locate_uuid';
+COMMENT ON FUNCTION shardring.locate(text, uuid) IS
+	'where a uuid key lives in the active version';
+
+CREATE FUNCTION shardring.locate(ring text, key text, version integer)
+RETURNS shardring.location
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 2
+AS 'MODULE_PATHNAME', 'shardring_locate_text';
+COMMENT ON FUNCTION shardring.locate(text, text, integer) IS
+	'where a text key lives in a version';
+
+CREATE FUNCTION shardring.locate(ring text, key bigint, version integer)
+RETURNS shardring.location
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 2
+AS 'MODULE_PATHNAME', 'shardring_locate_int8';
+COMMENT ON FUNCTION shardring.locate(text, bigint, integer) IS
+	'where an integer key lives in a version';
+
+CREATE FUNCTION shardring.locate(ring text, key uuid, version integer)
+RETURNS shardring.location
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 2
+AS 'MODULE_PATHNAME', 'shardring_locate_uuid';
+COMMENT ON FUNCTION shardring.locate(text, uuid, integer) IS
+	'where a uuid key lives in a version';
+
+CREATE FUNCTION shardring.active_version(ring text)
+RETURNS integer
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_active_version';
+COMMENT ON FUNCTION shardring.active_version(text) IS
+	'the active version of a ring; NULL when there is none yet';
+
+CREATE FUNCTION shardring.require_version(ring text, version integer)
+RETURNS integer
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_require_version';
+COMMENT ON FUNCTION shardring.require_version(text, integer) IS
+	'returns the version, or raises SR002 when it is not the active one';
+
+CREATE FUNCTION shardring.version_at(
+	ring text, moment timestamp with time zone)
+RETURNS integer
+LANGUAGE sql STABLE STRICT PARALLEL SAFE COST 10
+BEGIN ATOMIC
+	SELECT a.version
+	FROM shardring.activation AS a
+	WHERE a.ring = version_at.ring AND a.activated_at <= moment
+	ORDER BY a.version DESC
+	LIMIT 1;
+END;
+COMMENT ON FUNCTION
+	shardring.version_at(text, timestamp with time zone) IS
+	'the version that was active then; NULL before the first';
+
+/* ---------- Look ---------- */
+
+CREATE FUNCTION shardring.points(ring text, version integer DEFAULT NULL)
+RETURNS TABLE (key_position bigint, group_name text, salt integer)
+LANGUAGE C STABLE PARALLEL SAFE COST 1000 ROWS 1000
+AS 'MODULE_PATHNAME', 'shardring_points';
+COMMENT ON FUNCTION shardring.points(text, integer) IS
+	'the points of a version, ascending, with the number of the candidate';
+
+CREATE FUNCTION shardring.arcs(ring text, version integer DEFAULT NULL)
+RETURNS TABLE (positions int8range, group_name text)
+LANGUAGE C STABLE PARALLEL SAFE COST 1000 ROWS 1000
+AS 'MODULE_PATHNAME', 'shardring_arcs';
+COMMENT ON FUNCTION shardring.arcs(text, integer) IS
+	'who owns which positions, ascending, pins included';
+
+CREATE FUNCTION shardring.shares(ring text, version integer DEFAULT NULL)
+RETURNS TABLE (group_name text, weight numeric, points integer,
+	share double precision, expected double precision,
+	ratio double precision)
+LANGUAGE C STABLE PARALLEL SAFE COST 1000 ROWS 10
+AS 'MODULE_PATHNAME', 'shardring_shares';
+COMMENT ON FUNCTION shardring.shares(text, integer) IS
+	'the exact share of each group, and what its weight would give it';
+
+CREATE FUNCTION shardring.shard_shares(
+	ring text, version integer DEFAULT NULL)
+RETURNS TABLE (shard text, groups integer, slots integer,
+	share double precision)
+LANGUAGE C STABLE PARALLEL SAFE COST 1000 ROWS 10
+AS 'MODULE_PATHNAME', 'shardring_shard_shares';
+COMMENT ON FUNCTION shardring.shard_shares(text, integer) IS
+	'the exact share of each shard, over all groups it serves';
+
+CREATE TYPE shardring.problem AS
+(
+	ring text,
+	version integer,
+	problem text
+);
+COMMENT ON TYPE shardring.problem IS 'something inconsistent in our tables';
+COMMENT ON COLUMN shardring.problem.ring IS 'name of the ring';
+COMMENT ON COLUMN shardring.problem.version IS
+	'number of the version; NULL: of the ring as a whole';
+COMMENT ON COLUMN shardring.problem.problem IS 'what is wrong';
+
+/*
+ * Drafts are not looked at: sealing does that.  STABLE, so that all of it is
+ * told from one snapshot.
+ */
+CREATE FUNCTION shardring.problems(ring text DEFAULT NULL)
+RETURNS SETOF shardring.problem
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE COST 10000 ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	one text;
+BEGIN
+	FOR one IN
+		SELECT r.ring FROM shardring.ring AS r
+		UNION SELECT v.ring FROM shardring.ring_version AS v
+		UNION SELECT g.ring FROM shardring.shard_group AS g
+		UNION SELECT m.ring FROM shardring.shard_map AS m
+		UNION SELECT p.ring FROM shardring.shard_pin AS p
+		UNION SELECT s.ring FROM shardring.shard AS s
+		UNION SELECT a.ring FROM shardring.activation AS a
+		ORDER BY 1
+	LOOP
+		CONTINUE WHEN one <> problems.ring;
+		RETURN QUERY SELECT one, NULL::integer, p.problem
+			FROM shardring.ring_problems(one) AS p;
+		RETURN QUERY SELECT one, p.version, p.problem
+			FROM shardring.stray_rows(one) AS p;
+		RETURN QUERY SELECT one, v.version, p.problem
+			FROM shardring.ring_version AS v
+				CROSS JOIN LATERAL shardring.sealed_problems(v) AS p
+			WHERE v.ring = one AND v.sealed_at IS NOT NULL
+			ORDER BY v.version;
+	END LOOP;
+END
+$body$;
+COMMENT ON FUNCTION shardring.problems(text) IS
+	'everything inconsistent in the tables of a ring, or of all rings';
+
+CREATE FUNCTION shardring.ring_problems(ring text)
+RETURNS TABLE (problem text)
+LANGUAGE sql STABLE PARALLEL SAFE COST 1000 ROWS 10
+BEGIN ATOMIC
+	SELECT 'there is no ring of this name, but rows that belong to it'
+	WHERE NOT EXISTS (SELECT FROM shardring.ring AS r
+					  WHERE r.ring = ring_problems.ring)
+	UNION ALL
+	SELECT CASE
+		WHEN v.version IS NULL THEN
+			format('active version %s does not exist', r.active_version)
+		WHEN v.sealed_at IS NULL THEN
+			format('active version %s is not sealed', r.active_version)
+		ELSE format('fingerprint of the active version is %s, '
+					'version %s was sealed with %s', r.fingerprint,
+					v.version, v.fingerprint) END
+	FROM shardring.ring AS r
+		LEFT JOIN shardring.ring_version AS v
+			ON v.ring = r.ring AND v.version = r.active_version
+	WHERE r.ring = ring_problems.ring AND r.active_version IS NOT NULL
+		AND r.fingerprint IS DISTINCT FROM v.fingerprint
+	UNION ALL
+	SELECT format('last_version is %s, but there is a version %s',
+				  r.last_version, max(v.version))
+	FROM shardring.ring AS r
+		JOIN shardring.ring_version AS v ON v.ring = r.ring
+	WHERE r.ring = ring_problems.ring
+	GROUP BY r.last_version
+	HAVING max(v.version) > r.last_version
+	UNION ALL
+	SELECT format('the history ends with %s, the active version is %s',
+				  coalesce('version ' || max(a.version), 'nothing'),
+				  coalesce(r.active_version::text, 'none'))
+	FROM shardring.ring AS r
+		LEFT JOIN shardring.activation AS a ON a.ring = r.ring
+	WHERE r.ring = ring_problems.ring
+	GROUP BY r.active_version
+	HAVING max(a.version) IS DISTINCT FROM r.active_version
+	UNION ALL
+	SELECT format('%s shards have numbers from %s to %s, not from 0 to %s',
+				  count(*), min(s.number), max(s.number), count(*) - 1)
+	FROM shardring.shard AS s
+	WHERE s.ring = ring_problems.ring
+	HAVING min(s.number) <> 0 OR max(s.number) <> count(*) - 1;
+END;
+COMMENT ON FUNCTION shardring.ring_problems(text) IS
+	'internal: problems of a ring that belong to no version';
+
+CREATE FUNCTION shardring.stray_rows(ring text)
+RETURNS TABLE (version integer, problem text)
+LANGUAGE sql STABLE PARALLEL SAFE COST 1000 ROWS 10
+BEGIN ATOMIC
+	SELECT s.version, format('%s has %s rows of a version that does not exist',
+							 s.relation, count(*))
+	FROM (SELECT g.version, 'shard_group' AS relation
+		  FROM shardring.shard_group AS g WHERE g.ring = stray_rows.ring
+		  UNION ALL
+		  SELECT m.version, 'shard_map'
+		  FROM shardring.shard_map AS m WHERE m.ring = stray_rows.ring
+		  UNION ALL
+		  SELECT p.version, 'shard_pin'
+		  FROM shardring.shard_pin AS p WHERE p.ring = stray_rows.ring) AS s
+	WHERE NOT EXISTS (SELECT FROM shardring.ring_version AS v
+					  WHERE v.ring = stray_rows.ring
+						  AND v.version = s.version)
+	GROUP BY s.version, s.relation
+	ORDER BY s.version, s.relation;
+END;
+COMMENT ON FUNCTION shardring.stray_rows(text) IS
+	'internal: rows of versions that do not exist';
+
+CREATE FUNCTION shardring.sealed_problems(
+	sealed shardring.ring_version)
+RETURNS TABLE (problem text)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE COST 10000 ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	print text;
+BEGIN
+	RETURN QUERY SELECT shardring.version_problems(sealed.ring,
+												   sealed.version);
+	RETURN QUERY
+		SELECT format('%s has %s rows, the version was sealed with %s',
+					  c.relation, c.found, c.wanted)
+		FROM (VALUES
+			('shard_group', sealed.group_rows,
+			 (SELECT count(*) FROM shardring.shard_group AS g
+			  WHERE g.ring = sealed.ring AND g.version = sealed.version)),
+			('shard_map', sealed.map_rows,
+			 (SELECT count(*) FROM shardring.shard_map AS m
+			  WHERE m.ring = sealed.ring AND m.version = sealed.version)),
+			('shard_pin', sealed.pin_rows,
+			 (SELECT count(*) FROM shardring.shard_pin AS p
+			  WHERE p.ring = sealed.ring AND p.version = sealed.version))
+			) AS c (relation, wanted, found)
+		WHERE c.found <> c.wanted;
+	RETURN QUERY
+		SELECT format('shard "%s" has no number', m.shard)
+		FROM shardring.shard_map AS m
+		WHERE m.ring = sealed.ring AND m.version = sealed.version
+			AND NOT EXISTS (SELECT FROM shardring.shard AS s
+							WHERE s.ring = m.ring AND s.shard = m.shard)
+		GROUP BY m.shard
+		ORDER BY m.shard;
+	print := shardring.version_fingerprint(sealed.ring, sealed.version);
+	IF print IS DISTINCT FROM sealed.fingerprint THEN
+		RETURN QUERY SELECT format(
+			'fingerprint of the rows is %s, the version was sealed with %s',
+			print, sealed.fingerprint);
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.sealed_problems(shardring.ring_version) IS
+	'internal: what is wrong with a sealed version';
+
+/* ---------- Move ---------- */
+
+CREATE FUNCTION shardring.moved_ranges(
+	ring text, from_version integer, to_version integer)
+RETURNS TABLE (from_group text, to_group text, positions int8multirange,
+	share double precision)
+LANGUAGE C STABLE PARALLEL SAFE COST 10000 ROWS 10
+AS 'MODULE_PATHNAME', 'shardring_moved_ranges';
+COMMENT ON FUNCTION shardring.moved_ranges(text, integer, integer) IS
+	'the positions that change their group, one row a pair of groups';
+
+CREATE FUNCTION shardring.move_plan(
+	ring text, from_version integer, to_version integer)
+RETURNS TABLE (from_shard text, to_shard text, from_group text,
+	to_group text, from_slots int4multirange, to_slots int4multirange,
+	positions int8multirange, share double precision)
+LANGUAGE C STABLE PARALLEL SAFE COST 10000 ROWS 10
+AS 'MODULE_PATHNAME', 'shardring_move_plan';
+COMMENT ON FUNCTION shardring.move_plan(text, integer, integer) IS
+	'what changes its shard: positions, and slots in the group on either side';
+
+CREATE FUNCTION shardring.moves(
+	ring text, from_version integer, to_version integer, key text)
+RETURNS boolean
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 2
+AS 'MODULE_PATHNAME', 'shardring_moves_text';
+COMMENT ON FUNCTION shardring.moves(text, integer, integer, text) IS
+	'whether a text key changes its shard between two versions';
+
+CREATE FUNCTION shardring.moves(
+	ring text, from_version integer, to_version integer, key bigint)
+RETURNS boolean
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 2
+AS 'MODULE_PATHNAME', 'shardring_moves_int8';
+COMMENT ON FUNCTION shardring.moves(text, integer, integer, bigint) IS
+	'whether an integer key changes its shard between two versions';
+
+CREATE FUNCTION shardring.moves(
+	ring text, from_version integer, to_version integer, key uuid)
+RETURNS boolean
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 2
+AS 'MODULE_PATHNAME', 'shardring_moves_uuid';
+COMMENT ON FUNCTION shardring.moves(text, integer, integer, uuid) IS
+	'whether a uuid key changes its shard between two versions';
+
+CREATE FUNCTION shardring.moving_keys(
+	ring text, from_version integer, to_version integer, keys text[])
+RETURNS TABLE (key text, key_position bigint, from_group text,
+	from_slot integer, from_shard text, to_group text, to_slot integer,
+	to_shard text)
+LANGUAGE C STABLE PARALLEL SAFE COST 1000 ROWS 1000
+AS 'MODULE_PATHNAME', 'shardring_moving_keys_array';
+COMMENT ON FUNCTION
+	shardring.moving_keys(text, integer, integer, text[]) IS
+	'which of these keys change their shard, from where to where';
+
+CREATE FUNCTION shardring.moving_keys(
+	ring text, from_version integer, to_version integer, relation regclass,
+	key_column name)
+RETURNS TABLE (key text, key_position bigint, from_group text,
+	from_slot integer, from_shard text, to_group text, to_slot integer,
+	to_shard text)
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 10000
+AS 'MODULE_PATHNAME', 'shardring_moving_keys_relation';
+COMMENT ON FUNCTION
+	shardring.moving_keys(text, integer, integer, regclass, name) IS
+	'which keys of a table change their shard, read with your own rights';
+
+CREATE FUNCTION shardring.move_predicate(
+	ring text, from_version integer, to_version integer, from_shard text,
+	to_shard text, key_expression text,
+	position_expression text DEFAULT NULL, key_type text DEFAULT 'text')
+RETURNS text
+LANGUAGE C STABLE PARALLEL SAFE COST 10000
+AS 'MODULE_PATHNAME', 'shardring_move_predicate';
+COMMENT ON FUNCTION shardring.move_predicate(
+	text, integer, integer, text, text, text, text, text) IS
+	'SQL for a stock server: true for the rows that go from shard to shard';
