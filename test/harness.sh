@@ -199,15 +199,16 @@ copy_directory()
 
 # Runs a command as the user who may run a server, in $WORK.
 as_server()
-(
-	cd "$WORK"
+{
+	local as=() path=$PATH
 	if [ "$(id -u)" -eq 0 ]; then
-		exec setpriv --reuid="$SERVER_USER" --regid="$(id -g "$SERVER_USER")" \
-			--init-groups env HOME="$WORK" \
-			PATH="$BINDIR:/usr/local/bin:/usr/bin:/bin" "$@"
+		as=(setpriv --reuid="$SERVER_USER" --regid="$(id -g "$SERVER_USER")"
+			--init-groups)
+		# Root's own may lead to what others cannot read.
+		path=$BINDIR:/usr/local/bin:/usr/bin:/bin
 	fi
-	exec env HOME="$WORK" "$@"
-)
+	"${as[@]}" env -C "$WORK" HOME="$WORK" PATH="$path" "$@"
+}
 
 # Makes and starts the cluster $WORK/NAME and points the environment at it.
 # More arguments are lines for its postgresql.conf.
@@ -270,13 +271,10 @@ clean_up()
 	exit $status
 }
 
-# Prints the processes whose binary or current directory is below $WORK.
+# Prints the processes whose binary or current directory is below $WORK.  That
+# others end meanwhile is no error.
 running_pids()
 {
-	local link
-	for link in /proc/[0-9]*/{exe,cwd}; do
-		[[ $(readlink "$link" 2>/dev/null) == "$WORK"/* ]] || continue
-		link=${link#/proc/}
-		echo "${link%/*}"
-	done
+	{ find /proc/[0-9]*/{exe,cwd} -maxdepth 0 -lname "$WORK/*" || true; } \
+		2>/dev/null | cut -d / -f 3 | sort -u
 }
