@@ -1,6 +1,6 @@
 /*
  * cache.c
- *		Which version a statement sees, and the compiled rings.
+ *		Which version a statement sees: the snapshot memo.
  *
  * The hard idea of the extension.  A statement must route by the version that
  * is active in its own snapshot, and must not pay for a table read with every
@@ -13,47 +13,15 @@
  * message, trigger or notification takes part; each of them is wrong for some
  * snapshot (REPEATABLE READ, parallel workers, standbys).
  *
- * Compiled rings are kept by fingerprint, so they can never be stale.  Rules:
- *	- a ring is built under the current context and handed over to the cache
- *	  when it is complete; an error leaves nothing behind;
- *	- a memo pins the entry it points to, and a pinned entry is not evicted;
- *	- what is not pinned is bounded by CACHE_BYTES, the least recently looked
- *	  up goes first;
- *	- drafts are compiled for the memo that asked and die with it.
+ * A memo pins the compiled ring (compiled.c) it points to.
  */
 #include "shardring.h"
 
 #include "access/xact.h"
-#include "funcapi.h"
-#include "lib/ilist.h"
 #include "utils/builtins.h"
-#include "utils/hsearch.h"
 #include "utils/snapmgr.h"
 
-#define CACHE_BYTES		((Size) 64 * 1024 * 1024)
-
-struct CacheEntry
-{
-	char		fingerprint[FINGERPRINT_LEN + 1];
-	Ring	   *ring;
-	MemoryContext context;		/* holds the ring and this entry */
-	Size		bytes;
-	int			pins;
-	bool		shared;			/* in the table; a draft is not */
-	dlist_node	lru;			/* when shared */
-};
-
-typedef struct CacheSlot
-{
-	char		fingerprint[FINGERPRINT_LEN];	/* hash key */
-	CacheEntry *entry;
-} CacheSlot;
-
 static uint64 epoch = 1;
-static MemoryContext cache_context = NULL;
-static HTAB *cache_table = NULL;
-static dlist_head cache_lru = DLIST_STATIC_INIT(cache_lru);
-static Size cache_bytes = 0;
 static CacheMemo last_memo;		/* the last answer of this backend */
 
 static void transaction_ended(XactEvent event, void *arg);
@@ -70,23 +38,8 @@ static void memo_remember(CacheMemo *memo, MemoryContext context,
 						  Snapshot snapshot, text *ring, int64 wanted);
 static void memo_copy(CacheMemo *to, MemoryContext context,
 					  const CacheMemo *from, Snapshot snapshot, text *ring);
-static void memo_pin(CacheMemo *memo, CacheEntry *entry);
+static void memo_pin(CacheMemo *memo, CompiledRing *compiled);
 static void memo_unpin(CacheMemo *memo);
-static CacheEntry *entry_find(const char *fingerprint);
-static CacheEntry *entry_compile(FunctionCallInfo fcinfo, text *ring,
-								 const CacheMemo *memo, Snapshot snapshot);
-static Ring *compile_ring(Oid schema, text *ring, const CacheMemo *memo,
-						  Snapshot snapshot);
-static void check_fingerprint(const CatalogDef *def, text *ring,
-							  const CacheMemo *memo);
-static void check_def(const CatalogDef *def, text *ring,
-					  const CacheMemo *memo);
-static bool keep_problem(void *arg, const char *problem);
-static void entry_share(CacheEntry *entry);
-static void entry_evict(CacheEntry *entry);
-static void cache_create(void);
-static void cache_shrink(void);
-
 /*
  * Called once, when the library is loaded.
  */
@@ -153,7 +106,7 @@ const CacheMemo *
 cache_get(FunctionCallInfo fcinfo, int nth, text *ring, int64 wanted)
 {
 	CacheMemo  *memo = (CacheMemo *) cache_resolve(fcinfo, nth, ring, wanted);
-	CacheEntry *entry;
+	CompiledRing *compiled;
 
 	if (likely(memo->ring != NULL))
 		return memo;
@@ -164,14 +117,15 @@ cache_get(FunctionCallInfo fcinfo, int nth, text *ring, int64 wanted)
 						text_to_cstring(ring)),
 				 errhint("Use shardring.activate to activate one, or name "
 						 "a version.")));
-	entry = entry_find(memo->fingerprint);
-	if (entry == NULL)
-		entry = entry_compile(fcinfo, ring, memo, cache_snapshot());
-	memo_pin(memo, entry);
-	if (entry->shared)
+	compiled = compiled_find(memo->fingerprint);
+	if (compiled == NULL)
+		compiled = compiled_make(catalog_schema(fcinfo), ring, memo->version,
+								 memo->fingerprint, cache_snapshot());
+	memo_pin(memo, compiled);
+	if (compiled->shared)
 	{
-		cache_shrink();
-		memo_copy(&last_memo, cache_context, memo, cache_snapshot(), ring);
+		compiled_shrink();
+		memo_copy(&last_memo, TopMemoryContext, memo, cache_snapshot(), ring);
 	}
 	return memo;
 }
@@ -355,228 +309,25 @@ memo_copy(CacheMemo *to, MemoryContext context, const CacheMemo *from,
 	to->version = from->version;
 	memcpy(to->fingerprint, from->fingerprint, sizeof(to->fingerprint));
 	memo_remember(to, context, snapshot, ring, from->wanted);
-	if (from->entry != NULL)
-		memo_pin(to, from->entry);
+	if (from->compiled != NULL)
+		memo_pin(to, from->compiled);
 }
 
 static void
-memo_pin(CacheMemo *memo, CacheEntry *entry)
+memo_pin(CacheMemo *memo, CompiledRing *compiled)
 {
-	entry->pins++;
-	memo->entry = entry;
-	memo->ring = entry->ring;
+	compiled->pins++;
+	memo->compiled = compiled;
+	memo->ring = compiled->ring;
 }
 
-/*
- * Lets go of the memo's ring.  A draft nobody else holds goes with it.
- */
 static void
 memo_unpin(CacheMemo *memo)
 {
-	CacheEntry *entry = memo->entry;
+	CompiledRing *compiled = memo->compiled;
 
-	memo->entry = NULL;
+	memo->compiled = NULL;
 	memo->ring = NULL;
-	if (entry != NULL && --entry->pins == 0 && !entry->shared)
-		MemoryContextDelete(entry->context);
-}
-
-/*
- * The compiled ring of this fingerprint, or NULL; drafts have none.
- */
-static CacheEntry *
-entry_find(const char *fingerprint)
-{
-	CacheSlot  *slot;
-
-	if (fingerprint[0] == '\0' || cache_table == NULL)
-		return NULL;
-	slot = hash_search(cache_table, fingerprint, HASH_FIND, NULL);
-	if (slot == NULL)
-		return NULL;
-	dlist_move_head(&cache_lru, &slot->entry->lru);
-	return slot->entry;
-}
-
-/*
- * Compiles what the memo found, and shares it unless it is a draft.
- */
-static CacheEntry *
-entry_compile(FunctionCallInfo fcinfo, text *ring, const CacheMemo *memo,
-			  Snapshot snapshot)
-{
-	MemoryContext context;
-	MemoryContext old;
-	CacheEntry *entry;
-
-	cache_create();
-	context = AllocSetContextCreate(CurrentMemoryContext, "shardring ring",
-									ALLOCSET_SMALL_SIZES);
-	old = MemoryContextSwitchTo(context);
-	entry = palloc0(sizeof(CacheEntry));
-	strlcpy(entry->fingerprint, memo->fingerprint,
-			sizeof(entry->fingerprint));
-	entry->context = context;
-	entry->ring = compile_ring(catalog_schema(fcinfo), ring, memo, snapshot);
-	entry->bytes = MemoryContextMemAllocated(context, true);
-	MemoryContextSwitchTo(old);
-	if (entry->fingerprint[0] != '\0')
-		entry_share(entry);
-	MemoryContextSetParent(context, cache_context);
-	return entry;
-}
-
-/*
- * Reads, checks and builds a ring in the current context; the rows are gone
- * afterwards.
- */
-static Ring *
-compile_ring(Oid schema, text *ring, const CacheMemo *memo,
-			 Snapshot snapshot)
-{
-	MemoryContext target = CurrentMemoryContext;
-	MemoryContext rows;
-	CatalogRing ring_row;
-	CatalogVersion version_row;
-	CatalogDef *def;
-	Ring	   *result;
-
-	rows = AllocSetContextCreate(target, "shardring rows",
-								 ALLOCSET_DEFAULT_SIZES);
-	MemoryContextSwitchTo(rows);
-	catalog_require_ring(schema, ring, snapshot, &ring_row);
-	if (!catalog_read_version(schema, ring, memo->version, snapshot,
-							  &version_row))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("ring \"%s\" points to version %d, which does not "
-						"exist", text_to_cstring(ring), memo->version),
-				 errhint("Use shardring.problems to see what is wrong.")));
-	def = catalog_read_def(schema, ring, &ring_row, &version_row, snapshot);
-	if (version_row.sealed || memo->fingerprint[0] != '\0')
-		check_fingerprint(def, ring, memo);
-	check_def(def, ring, memo);
-	MemoryContextSwitchTo(target);
-	result = ring_build(&def->ring, &shardring_env);
-	MemoryContextDelete(rows);
-	return result;
-}
-
-/*
- * XX001 unless the rows are those the version was sealed with.
- */
-static void
-check_fingerprint(const CatalogDef *def, text *ring, const CacheMemo *memo)
-{
-	char		hex[FINGERPRINT_LEN + 1];
-
-	if (!canon_fingerprint(&def->ring, &shardring_env, hex))
-		key_no_hash();
-	if (strcmp(hex, memo->fingerprint) != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("version %d of ring \"%s\" was altered after it was "
-						"sealed", memo->version, text_to_cstring(ring)),
-				 errdetail("Its rows have fingerprint %s, it was sealed "
-						   "with %s.", hex, memo->fingerprint),
-				 errhint("Use shardring.problems to see what is wrong.")));
-}
-
-/*
- * Refuses rows that do not make a ring: 55000 in a draft, else XX001.
- */
-static void
-check_def(const CatalogDef *def, text *ring, const CacheMemo *memo)
-{
-	char	   *problem = def->malformed;
-
-	if (problem == NULL &&
-		check_structure(&def->ring, &shardring_env, keep_problem, &problem))
-		return;
-	ereport(ERROR,
-			(errcode(memo->fingerprint[0] != '\0' ? ERRCODE_DATA_CORRUPTED :
-					 ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("version %d of ring \"%s\" is not consistent",
-					memo->version, text_to_cstring(ring)),
-			 errdetail_internal("%s.", problem)));
-}
-
-/*
- * RingReport that keeps the first problem, as the beginning of a sentence.
- */
-static bool
-keep_problem(void *arg, const char *problem)
-{
-	char	   *sentence = pstrdup(problem);
-
-	sentence[0] = pg_toupper((unsigned char) sentence[0]);
-	*(char **) arg = sentence;
-	return false;
-}
-
-/*
- * Puts a compiled ring into the table; nothing after the first step can fail.
- */
-static void
-entry_share(CacheEntry *entry)
-{
-	CacheSlot  *slot;
-
-	slot = hash_search(cache_table, entry->fingerprint, HASH_ENTER, NULL);
-	slot->entry = entry;
-	entry->shared = true;
-	dlist_push_head(&cache_lru, &entry->lru);
-	cache_bytes += entry->bytes;
-}
-
-static void
-entry_evict(CacheEntry *entry)
-{
-	hash_search(cache_table, entry->fingerprint, HASH_REMOVE, NULL);
-	dlist_delete(&entry->lru);
-	cache_bytes -= entry->bytes;
-	MemoryContextDelete(entry->context);
-}
-
-/*
- * Makes the context and the table; each only once, also after an error.
- */
-static void
-cache_create(void)
-{
-	HASHCTL		control = {0};
-
-	if (cache_context == NULL)
-		cache_context = AllocSetContextCreate(TopMemoryContext,
-											  "shardring cache",
-											  ALLOCSET_DEFAULT_SIZES);
-	if (cache_table != NULL)
-		return;
-	control.keysize = FINGERPRINT_LEN;
-	control.entrysize = sizeof(CacheSlot);
-	control.hcxt = cache_context;
-	cache_table = hash_create("shardring cache", 64, &control,
-							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-}
-
-/*
- * Evicts what nobody holds, the least recently looked up first, until the
- * cache is within its bound.
- */
-static void
-cache_shrink(void)
-{
-	dlist_node *node;
-
-	if (cache_bytes <= CACHE_BYTES)
-		return;
-	node = cache_lru.head.prev;
-	while (cache_bytes > CACHE_BYTES && node != &cache_lru.head)
-	{
-		CacheEntry *entry = dlist_container(CacheEntry, lru, node);
-
-		node = node->prev;
-		if (entry->pins == 0)
-			entry_evict(entry);
-	}
+	if (compiled != NULL)
+		compiled_unpin(compiled);
 }

@@ -1,8 +1,10 @@
 /*
  * catalog.c
- *		Rows of the tables to the definition of a ring.
+ *		The tables: finding them, scanning them, the rows of rings and
+ *		versions.
  *
- * The only file that knows tables and columns.  Rules:
+ * Only this file and definition.c, which reads the rows of one version, know
+ * tables and columns.  Rules of both:
  *	- tables are found from the schema of the function that was called, so
  *	  that nothing survives a DROP EXTENSION;
  *	- everything is read by index with the snapshot the caller names;
@@ -10,23 +12,14 @@
  *	- whatever the rows say, reading them ends in a definition or a clean
  *	  error: check.c judges, not this file.
  */
-#include "shardring.h"
+#include "catalog.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
-#include "access/table.h"
-#include "catalog/pg_type.h"
 #include "miscadmin.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
-#include "utils/multirangetypes.h"
-#include "utils/numeric.h"
-#include "utils/rel.h"
-#include "utils/typcache.h"
 
 /* The columns that are read, by their numbers. */
 enum
@@ -38,75 +31,9 @@ enum
 
 	VERSION_VNODES = 5,
 	VERSION_SEALED_AT = 6,
-	VERSION_FINGERPRINT = 7,
-
-	GROUP_NAME = 3,
-	GROUP_WEIGHT = 4,
-	GROUP_SLOTS = 5,
-	GROUP_ZONE = 6,
-	GROUP_POINTS = 7,
-
-	MAP_GROUP = 3,
-	MAP_SHARD = 4,
-	MAP_SLOTS = 5,
-
-	PIN_POSITION = 3,
-	PIN_GROUP = 4
+	VERSION_FINGERPRINT = 7
 };
 
-/* A scan over the rows of a ring, or of one version of it. */
-typedef struct RowScan
-{
-	Relation	table;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-} RowScan;
-
-/* A group row and its extras, kept together while rows are sorted. */
-typedef struct GroupRow
-{
-	RingGroupDef group;
-	Datum		weight;
-	text	   *zone;
-} GroupRow;
-
-/* A shard_map row before it is given to its group. */
-typedef struct MapRow
-{
-	RingName	group_name;
-	RingShardDef shard;
-} MapRow;
-
-/* A list that doubles when it is full. */
-typedef struct RowList
-{
-	void	   *rows;
-	Size		row_size;
-	uint32		n;
-	uint32		space;
-} RowList;
-
-static void scan_begin(RowScan *scan, Oid schema, const char *name, text *ring,
-					   int32 version, Snapshot snapshot);
-static bool scan_next(RowScan *scan);
-static Datum scan_column(RowScan *scan, int column, bool *isnull);
-static RingName scan_name(RowScan *scan, int column);
-static void scan_end(RowScan *scan);
-static void *list_add(RowList *list);
-static void read_groups(CatalogDef *def, RowList *groups, RowScan *scan,
-						int32 vnodes);
-static void read_points(CatalogDef *def, RingGroupDef *group, Datum points);
-static uint64 wanted_points(int32 vnodes, Datum weight);
-static void read_maps(CatalogDef *def, RowList *maps, RowScan *scan);
-static void read_slots(RingShardDef *shard, Datum slots);
-static void give_maps(CatalogDef *def, RowList *groups, RowList *maps);
-static void read_pins(CatalogDef *def, RowList *pins, RowScan *scan);
-static void store_groups(CatalogDef *def, RowList *groups);
-static void store_pins(CatalogDef *def, RowList *pins);
-static void set_malformed(CatalogDef *def, const char *format, ...)
-			pg_attribute_printf(2, 3);
-static int	compare_groups(const void *a, const void *b);
-static int	compare_shards(const void *a, const void *b);
 static void copy_fingerprint(char *fingerprint, Datum value, bool isnull);
 
 /*
@@ -135,20 +62,20 @@ catalog_read_ring(Oid schema, text *ring, Snapshot snapshot,
 	bool		found;
 	Datum		value;
 
-	scan_begin(&scan, schema, "ring", ring, NO_VERSION, snapshot);
-	found = scan_next(&scan);
+	catalog_scan_begin(&scan, schema, "ring", ring, NO_VERSION, snapshot);
+	found = catalog_scan_next(&scan);
 	if (found)
 	{
-		value = scan_column(&scan, RING_HASH, &isnull);
+		value = catalog_scan_column(&scan, RING_HASH, &isnull);
 		row->hash = key_hash_kind(DatumGetTextPP(value));
-		row->hash_tags = DatumGetBool(scan_column(&scan, RING_HASH_TAGS,
+		row->hash_tags = DatumGetBool(catalog_scan_column(&scan, RING_HASH_TAGS,
 												  &isnull));
-		value = scan_column(&scan, RING_ACTIVE_VERSION, &isnull);
+		value = catalog_scan_column(&scan, RING_ACTIVE_VERSION, &isnull);
 		row->active_version = isnull ? NO_VERSION : DatumGetInt32(value);
-		value = scan_column(&scan, RING_FINGERPRINT, &isnull);
+		value = catalog_scan_column(&scan, RING_FINGERPRINT, &isnull);
 		copy_fingerprint(row->fingerprint, value, isnull);
 	}
-	scan_end(&scan);
+	catalog_scan_end(&scan);
 	return found;
 }
 
@@ -166,19 +93,19 @@ catalog_read_version(Oid schema, text *ring, int32 version,
 
 	if (version < 1)
 		return false;
-	scan_begin(&scan, schema, "ring_version", ring, version, snapshot);
-	found = scan_next(&scan);
+	catalog_scan_begin(&scan, schema, "ring_version", ring, version, snapshot);
+	found = catalog_scan_next(&scan);
 	if (found)
 	{
 		row->version = version;
-		row->vnodes = DatumGetInt32(scan_column(&scan, VERSION_VNODES,
+		row->vnodes = DatumGetInt32(catalog_scan_column(&scan, VERSION_VNODES,
 												&isnull));
-		(void) scan_column(&scan, VERSION_SEALED_AT, &isnull);
+		(void) catalog_scan_column(&scan, VERSION_SEALED_AT, &isnull);
 		row->sealed = !isnull;
-		value = scan_column(&scan, VERSION_FINGERPRINT, &isnull);
+		value = catalog_scan_column(&scan, VERSION_FINGERPRINT, &isnull);
 		copy_fingerprint(row->fingerprint, value, isnull);
 	}
-	scan_end(&scan);
+	catalog_scan_end(&scan);
 	return found;
 }
 
@@ -211,47 +138,11 @@ catalog_require_version(Oid schema, text *ring, int32 version,
 }
 
 /*
- * All rows of a version as a definition, in the current context.  Rows that
- * a definition cannot express are left out and named in "malformed".
- */
-CatalogDef *
-catalog_read_def(Oid schema, text *ring, const CatalogRing *ring_row,
-				 const CatalogVersion *version_row, Snapshot snapshot)
-{
-	CatalogDef *def = palloc0(sizeof(CatalogDef));
-	RowList		groups = {.row_size = sizeof(GroupRow)};
-	RowList		maps = {.row_size = sizeof(MapRow)};
-	RowList		pins = {.row_size = sizeof(RingPinDef)};
-	int32		version = version_row->version;
-	RowScan		scan;
-
-	def->ring.hash = ring_row->hash;
-	def->ring.hash_tags = ring_row->hash_tags;
-
-	scan_begin(&scan, schema, "shard_group", ring, version, snapshot);
-	read_groups(def, &groups, &scan, version_row->vnodes);
-	scan_end(&scan);
-
-	scan_begin(&scan, schema, "shard_map", ring, version, snapshot);
-	read_maps(def, &maps, &scan);
-	scan_end(&scan);
-
-	scan_begin(&scan, schema, "shard_pin", ring, version, snapshot);
-	read_pins(def, &pins, &scan);
-	scan_end(&scan);
-
-	give_maps(def, &groups, &maps);
-	store_groups(def, &groups);
-	store_pins(def, &pins);
-	return def;
-}
-
-/*
  * Starts a scan by the primary key of a table: over the rows of a ring, or,
  * with a version, of that version.
  */
-static void
-scan_begin(RowScan *scan, Oid schema, const char *name, text *ring,
+void
+catalog_scan_begin(RowScan *scan, Oid schema, const char *name, text *ring,
 		   int32 version, Snapshot snapshot)
 {
 	Oid			table_oid = get_relname_relid(name, schema);
@@ -277,8 +168,8 @@ scan_begin(RowScan *scan, Oid schema, const char *name, text *ring,
 /*
  * The next row; false past the last one.
  */
-static bool
-scan_next(RowScan *scan)
+bool
+catalog_scan_next(RowScan *scan)
 {
 	CHECK_FOR_INTERRUPTS();
 	scan->tuple = systable_getnext(scan->scan);
@@ -288,8 +179,8 @@ scan_next(RowScan *scan)
 /*
  * A column of the row the scan stands on.
  */
-static Datum
-scan_column(RowScan *scan, int column, bool *isnull)
+Datum
+catalog_scan_column(RowScan *scan, int column, bool *isnull)
 {
 	return heap_getattr(scan->tuple, column, RelationGetDescr(scan->table),
 						isnull);
@@ -298,298 +189,21 @@ scan_column(RowScan *scan, int column, bool *isnull)
 /*
  * A copy of a text column that is never NULL.
  */
-static RingName
-scan_name(RowScan *scan, int column)
+RingName
+catalog_scan_name(RowScan *scan, int column)
 {
 	bool		isnull;
-	text	   *value = DatumGetTextPP(scan_column(scan, column, &isnull));
+	text	   *value = DatumGetTextPP(catalog_scan_column(scan, column, &isnull));
 	uint32		len = VARSIZE_ANY_EXHDR(value);
 
 	return (RingName) {pnstrdup(VARDATA_ANY(value), len), len};
 }
 
-static void
-scan_end(RowScan *scan)
+void
+catalog_scan_end(RowScan *scan)
 {
 	systable_endscan(scan->scan);
 	relation_close(scan->table, AccessShareLock);
-}
-
-/*
- * A new zeroed row at the end of a list.
- */
-static void *
-list_add(RowList *list)
-{
-	char	   *row;
-
-	if (list->n == list->space)
-	{
-		list->space = list->space == 0 ? 16 : list->space * 2;
-		list->rows = list->rows == NULL ?
-			palloc(list->space * list->row_size) :
-			repalloc_huge(list->rows, list->space * list->row_size);
-	}
-	row = (char *) list->rows + list->n++ * list->row_size;
-	memset(row, 0, list->row_size);
-	return row;
-}
-
-static void
-read_groups(CatalogDef *def, RowList *groups, RowScan *scan, int32 vnodes)
-{
-	while (scan_next(scan))
-	{
-		GroupRow   *row = list_add(groups);
-		RingGroupDef *group = &row->group;
-		bool		isnull;
-		Datum		value;
-
-		group->name = scan_name(scan, GROUP_NAME);
-		group->utf8 = key_utf8_name(group->name);
-		value = scan_column(scan, GROUP_WEIGHT, &isnull);
-		row->weight = NumericGetDatum(DatumGetNumericCopy(value));
-		group->wanted_points = wanted_points(vnodes, row->weight);
-		group->slots = DatumGetInt32(scan_column(scan, GROUP_SLOTS,
-												 &isnull));
-		value = scan_column(scan, GROUP_ZONE, &isnull);
-		row->zone = isnull ? NULL : DatumGetTextPCopy(value);
-		read_points(def, group, scan_column(scan, GROUP_POINTS, &isnull));
-	}
-}
-
-static void
-read_points(CatalogDef *def, RingGroupDef *group, Datum points)
-{
-	ArrayType  *array = DatumGetArrayTypeP(points);
-	uint32		n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-	const int64 *values = (const int64 *) ARR_DATA_PTR(array);
-	uint32	   *positions = palloc(Max(n, 1) * sizeof(uint32));
-
-	if (ARR_HASNULL(array))
-	{
-		set_malformed(def, "a point of group \"%s\" is NULL",
-					  group->name.bytes);
-		n = 0;
-	}
-	for (uint32 i = 0; i < n; i++)
-	{
-		if (values[i] < 0 || (uint64) values[i] >= RING_CIRCLE)
-			set_malformed(def, "point number %u of group \"%s\" is out of "
-						  "range", i, group->name.bytes);
-		positions[i] = (uint32) values[i];
-	}
-	group->npoints = n;
-	group->points = positions;
-	if ((Pointer) array != DatumGetPointer(points))
-		pfree(array);
-}
-
-/*
- * round(vnodes * weight), half away from zero; more than any limit when it is
- * too large to be written.
- */
-static uint64
-wanted_points(int32 vnodes, Datum weight)
-{
-	Datum		points;
-	Datum		limit;
-
-	points = DirectFunctionCall2(numeric_mul, weight,
-								 NumericGetDatum(int64_to_numeric(vnodes)));
-	points = DirectFunctionCall2(numeric_round, points, Int32GetDatum(0));
-	limit = NumericGetDatum(int64_to_numeric(RING_MAX_POINTS));
-	if (!DatumGetBool(DirectFunctionCall2(numeric_le, points, limit)))
-		return (uint64) RING_MAX_POINTS + 1;
-	return DatumGetInt64(DirectFunctionCall1(numeric_int8, points));
-}
-
-static void
-read_maps(CatalogDef *def, RowList *maps, RowScan *scan)
-{
-	while (scan_next(scan))
-	{
-		MapRow	   *row = list_add(maps);
-		bool		isnull;
-
-		row->group_name = scan_name(scan, MAP_GROUP);
-		row->shard.name = scan_name(scan, MAP_SHARD);
-		row->shard.utf8 = key_utf8_name(row->shard.name);
-		read_slots(&row->shard, scan_column(scan, MAP_SLOTS, &isnull));
-	}
-}
-
-/*
- * The ranges of an int4multirange.  A constraint keeps the bounds finite and
- * not negative; should they not be, they become what no group has.
- */
-static void
-read_slots(RingShardDef *shard, Datum slots)
-{
-	MultirangeType *multirange = DatumGetMultirangeTypeP(slots);
-	TypeCacheEntry *type = lookup_type_cache(INT4MULTIRANGEOID,
-											 TYPECACHE_MULTIRANGE_INFO);
-	RangeType **ranges;
-	int32		n;
-	RingRange  *out;
-
-	multirange_deserialize(type->rngtype, multirange, &n, &ranges);
-	out = palloc(Max(n, 1) * sizeof(RingRange));
-	for (int i = 0; i < n; i++)
-	{
-		RangeBound	lower;
-		RangeBound	upper;
-		bool		empty;
-
-		range_deserialize(type->rngtype, ranges[i], &lower, &upper, &empty);
-		out[i].lo = lower.infinite ? RING_NONE - 1 :
-			(uint32) DatumGetInt32(lower.val);
-		out[i].hi = upper.infinite ? RING_NONE :
-			(uint32) DatumGetInt32(upper.val);
-	}
-	shard->nranges = n;
-	shard->ranges = out;
-}
-
-/*
- * Gives each group its shard_map rows.  Both lists come from an index that
- * orders them by group name, so one pass will do.
- */
-static void
-give_maps(CatalogDef *def, RowList *groups, RowList *maps)
-{
-	GroupRow   *group = groups->rows;
-	GroupRow   *end = group + groups->n;
-	MapRow	   *map = maps->rows;
-	uint32		n;
-
-	for (uint32 i = 0; i < maps->n; i += n)
-	{
-		RingShardDef *shards;
-		RingName	name = map[i].group_name;
-
-		for (n = 1; i + n < maps->n; n++)
-			if (ring_name_compare(map[i + n].group_name, name) != 0)
-				break;
-		while (group < end && ring_name_compare(group->group.name, name) < 0)
-			group++;
-		if (group == end || ring_name_compare(group->group.name, name) != 0)
-		{
-			set_malformed(def, "shard \"%s\" has slots of group \"%s\", "
-						  "which is not in the version",
-						  map[i].shard.name.bytes, name.bytes);
-			continue;
-		}
-		shards = palloc(n * sizeof(RingShardDef));
-		for (uint32 k = 0; k < n; k++)
-			shards[k] = map[i + k].shard;
-		qsort(shards, n, sizeof(RingShardDef), compare_shards);
-		group->group.shards = shards;
-		group->group.nshards = n;
-	}
-}
-
-static void
-read_pins(CatalogDef *def, RowList *pins, RowScan *scan)
-{
-	while (scan_next(scan))
-	{
-		bool		isnull;
-		int64		position = DatumGetInt64(scan_column(scan, PIN_POSITION,
-														 &isnull));
-		RingPinDef *pin;
-
-		if (position < 0 || (uint64) position >= RING_CIRCLE)
-		{
-			set_malformed(def, "the position of a pin is out of range");
-			continue;
-		}
-		pin = list_add(pins);
-		pin->position = (uint32) position;
-		pin->group_name = scan_name(scan, PIN_GROUP);
-		pin->group_utf8 = key_utf8_name(pin->group_name);
-		pin->group = RING_NONE;
-	}
-}
-
-/*
- * Puts the groups, in the order of their UTF-8 names, into the definition.
- */
-static void
-store_groups(CatalogDef *def, RowList *groups)
-{
-	GroupRow   *rows = groups->rows;
-	uint32		n = groups->n;
-	RingGroupDef *out = palloc(Max(n, 1) * sizeof(RingGroupDef));
-
-	if (n > 1)
-		qsort(rows, n, sizeof(GroupRow), compare_groups);
-	def->weights = palloc(Max(n, 1) * sizeof(Datum));
-	def->zones = palloc(Max(n, 1) * sizeof(text *));
-	for (uint32 i = 0; i < n; i++)
-	{
-		out[i] = rows[i].group;
-		def->weights[i] = rows[i].weight;
-		def->zones[i] = rows[i].zone;
-	}
-	def->ring.groups = out;
-	def->ring.ngroups = n;
-}
-
-/*
- * Puts the pins into the definition and finds the group of each.
- */
-static void
-store_pins(CatalogDef *def, RowList *pins)
-{
-	RingPinDef *rows = pins->rows;
-
-	for (uint32 i = 0; i < pins->n; i++)
-	{
-		GroupRow	key = {.group = {.utf8 = rows[i].group_utf8}};
-		const RingGroupDef *group;
-
-		group = bsearch(&key, def->ring.groups, def->ring.ngroups,
-						sizeof(RingGroupDef), compare_groups);
-		if (group != NULL)
-			rows[i].group = group - def->ring.groups;
-	}
-	def->ring.pins = rows;
-	def->ring.npins = pins->n;
-}
-
-/*
- * Notes the first row that a definition cannot express.
- */
-static void
-set_malformed(CatalogDef *def, const char *format, ...)
-{
-	char		text[1024];
-	va_list		args;
-
-	if (def->malformed != NULL)
-		return;
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	def->malformed = pstrdup(text);
-}
-
-/*
- * By UTF-8 name; also for a bare RingGroupDef, which a GroupRow begins with.
- */
-static int
-compare_groups(const void *a, const void *b)
-{
-	return ring_name_compare(((const RingGroupDef *) a)->utf8,
-							 ((const RingGroupDef *) b)->utf8);
-}
-
-static int
-compare_shards(const void *a, const void *b)
-{
-	return ring_name_compare(((const RingShardDef *) a)->utf8,
-							 ((const RingShardDef *) b)->utf8);
 }
 
 /*

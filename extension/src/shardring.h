@@ -3,8 +3,9 @@
  *		Shared declarations of the files that know PostgreSQL.
  *
  * Arrows between the files go one way: route, look, moves and define call
- * cache, key and result; cache calls catalog; all of them may call the pure
- * part (ring.h); nothing calls back.
+ * cache, key and result; cache calls compiled, that calls catalog and
+ * definition; all of them may call the pure part (ring.h); nothing calls
+ * back.
  */
 #ifndef SHARDRING_H
 #define SHARDRING_H
@@ -12,6 +13,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "lib/ilist.h"
 #include "nodes/execnodes.h"
 #include "utils/memutils.h"
 #include "utils/snapshot.h"
@@ -73,9 +75,27 @@ extern void catalog_require_ring(Oid schema, text *ring, Snapshot snapshot,
 extern void catalog_require_version(Oid schema, text *ring, int32 version,
 									Snapshot snapshot, CatalogVersion *row);
 
-/* ---------- cache.c: which ring a statement sees ---------- */
+/* ---------- compiled.c: compiled rings ---------- */
 
-typedef struct CacheEntry CacheEntry;
+typedef struct CompiledRing
+{
+	char		fingerprint[FINGERPRINT_LEN + 1];	/* "" in a draft */
+	Ring	   *ring;
+	MemoryContext context;		/* holds the ring and this struct */
+	Size		bytes;
+	int			pins;
+	bool		shared;			/* in the cache; a draft is not */
+	dlist_node	lru;			/* when shared */
+} CompiledRing;
+
+extern CompiledRing *compiled_find(const char *fingerprint);
+extern CompiledRing *compiled_make(Oid schema, text *ring, int32 version,
+								   const char *fingerprint,
+								   Snapshot snapshot);
+extern void compiled_unpin(CompiledRing *compiled);
+extern void compiled_shrink(void);
+
+/* ---------- cache.c: which ring a statement sees ---------- */
 
 /*
  * An answer to "which ring is this version of that ring?", with all of the
@@ -96,8 +116,8 @@ typedef struct CacheMemo
 	/* the answer */
 	int32		version;		/* NO_VERSION: nothing is active */
 	char		fingerprint[FINGERPRINT_LEN + 1];	/* "" in a draft */
-	CacheEntry *entry;			/* pinned; NULL while not asked for */
-	const Ring *ring;			/* of that entry */
+	CompiledRing *compiled;		/* pinned; NULL while not asked for */
+	const Ring *ring;			/* that one's */
 } CacheMemo;
 
 /* What hangs on fn_extra: everything one call site remembers. */

@@ -1,0 +1,28 @@
+/*
+ * catalog.h
+ *		What catalog.c and definition.c share: scans of the tables.
+ */
+#ifndef SHARDRING_CATALOG_H
+#define SHARDRING_CATALOG_H
+
+#include "shardring.h"
+
+#include "access/genam.h"
+#include "utils/rel.h"
+
+/* A scan over the rows of a ring, or of one version of it. */
+typedef struct RowScan
+{
+	Relation	table;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+} RowScan;
+
+extern void catalog_scan_begin(RowScan *scan, Oid schema, const char *name,
+							   text *ring, int32 version, Snapshot snapshot);
+extern bool catalog_scan_next(RowScan *scan);
+extern Datum catalog_scan_column(RowScan *scan, int column, bool *isnull);
+extern RingName catalog_scan_name(RowScan *scan, int column);
+extern void catalog_scan_end(RowScan *scan);
+
+#endif							/* SHARDRING_CATALOG_H */
