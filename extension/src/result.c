@@ -115,7 +115,8 @@ result_slots(const RingRange *slots, uint32 n)
 ReturnSetInfo *
 result_set(FunctionCallInfo fcinfo)
 {
-	InitMaterializedSRF(fcinfo, 0);
+	/* the caller's row type: a set of a scalar type has none of its own */
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	return (ReturnSetInfo *) fcinfo->resultinfo;
 }
 
