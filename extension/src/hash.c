@@ -10,7 +10,7 @@
  *	  provider, so that a server in FIPS mode places keys like any other.  MD5
  *	  is fetched once and its context reused, because fetching costs more than
  *	  hashing.  So there is ONE md5 context: while an md5 stream is open, no
- *	  other md5 stream may be begun and neither hash_bytes nor hash_candidate
+ *	  other md5 stream may be begun and neither hash_once nor hash_candidate
  *	  may be called with HASH_MD5.  A stream may be abandoned at any time.
  *	- everything that returns bool returns false only when libcrypto refuses.
  */
@@ -139,7 +139,7 @@ hash_end(HashStream *stream, uint32_t *position)
  * The position of a whole key.
  */
 bool
-hash_bytes(HashKind kind, const void *bytes, size_t len, uint32_t *position)
+hash_once(HashKind kind, const void *bytes, size_t len, uint32_t *position)
 {
 	HashStream	stream;
 

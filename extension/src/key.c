@@ -68,7 +68,7 @@ key_bytes_position(HashKind hash, const char *bytes, size_t len)
 	bool		ok;
 
 	if (len <= KEY_PIECE)
-		ok = hash_bytes(hash, bytes, len, &position);
+		ok = hash_once(hash, bytes, len, &position);
 	else
 	{
 		ok = hash_begin(&stream, hash);

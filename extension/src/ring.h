@@ -66,7 +66,7 @@ extern const char *hash_kind_name(HashKind kind);
 extern bool hash_begin(HashStream *stream, HashKind kind);
 extern bool hash_feed(HashStream *stream, const void *bytes, size_t len);
 extern bool hash_end(HashStream *stream, uint32_t *position);
-extern bool hash_bytes(HashKind kind, const void *bytes, size_t len,
+extern bool hash_once(HashKind kind, const void *bytes, size_t len,
 					   uint32_t *position);
 extern bool hash_candidate(HashKind kind, const char *name, size_t len,
 						   uint32_t salt, uint32_t *position);
