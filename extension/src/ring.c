@@ -95,6 +95,15 @@ ring_locate(const Ring *ring, uint32_t position, RingPlace *place)
 uint32_t
 ring_slot_shard(const RingGroup *group, uint32_t slot)
 {
+	return group->run_shards[ring_run(group, slot)];
+}
+
+/*
+ * The run that a slot of a group lies in.
+ */
+uint32_t
+ring_run(const RingGroup *group, uint32_t slot)
+{
 	uint32_t	lo = 0;
 	uint32_t	hi = group->nruns - 1;
 
@@ -107,7 +116,7 @@ ring_slot_shard(const RingGroup *group, uint32_t slot)
 		else
 			hi = middle;
 	}
-	return group->run_shards[lo];
+	return lo;
 }
 
 /*

@@ -3,8 +3,8 @@
  *		The pure part: bytes to a position, points to a ring, two rings to
  *		what moves between them.
  *
- * Rules of this header and of hash.c, ring.c, check.c, canon.c and diff.c,
- * which implement it:
+ * Rules of this header and of hash.c, ring.c, ring_build.c, check.c, canon.c,
+ * diff.c, diff_count.c and diff_plan.c, which implement it:
  *	- nothing of PostgreSQL is included; everything can be built, tested and
  *	  fuzzed by itself;
  *	- memory comes from the caller (RingEnv) and is never freed here: the
@@ -73,7 +73,7 @@ extern bool hash_candidate(HashKind kind, const char *name, size_t len,
 extern void hash_tag(const char **key, size_t *len);
 extern bool hash_sha256(const void *bytes, size_t len, uint8_t digest[32]);
 
-/* ---------- ring.c: points to a ring ---------- */
+/* ---------- ring.c, ring_build.c: points to a ring ---------- */
 
 typedef struct RingName
 {
@@ -91,7 +91,8 @@ typedef struct RingRange
 /*
  * The definition of a version, as it stands in the tables.  It may be wrong
  * in any way; check.c says how.  "name" is in the encoding of the server and
- * is what people are shown; "utf8" is what is hashed, sorted and fingerprinted.
+ * is what people are shown; "utf8" is what is hashed, sorted and
+ * fingerprinted.
  */
 typedef struct RingShardDef
 {
@@ -212,6 +213,7 @@ extern void ring_sort(uint32_t *keys, uint32_t *values, uint32_t *spare,
 extern uint32_t ring_arc(const RingArcs *arcs, uint32_t position);
 extern void ring_locate(const Ring *ring, uint32_t position,
 						RingPlace *place);
+extern uint32_t ring_run(const RingGroup *group, uint32_t slot);
 extern uint32_t ring_slot_shard(const RingGroup *group, uint32_t slot);
 extern void ring_shares(const RingArcs *arcs, uint32_t ngroups,
 						uint64_t *positions);
@@ -245,7 +247,7 @@ extern void canon_write(const RingDef *def, uint8_t *bytes);
 extern bool canon_fingerprint(const RingDef *def, const RingEnv *env,
 							  char hex[65]);
 
-/* ---------- diff.c: two rings to what moves ---------- */
+/* ---------- diff*.c: two rings to what moves ---------- */
 
 /* Positions [lo, hi) that belong to from_group in one ring, to_group in the
  * other; the numbers are indexes into Ring.groups of either ring. */
@@ -286,7 +288,8 @@ typedef struct DiffList
 /*
  * One line of a move plan.  What moves is every position of pair "pair" whose
  * slot in the from-group is in from_slots and whose slot in the to-group is
- * in to_slots; "positions" counts them exactly and is never 0.
+ * in to_slots; "positions" counts them exactly and is never 0.  Lines share
+ * the arrays of slots, which nobody may change.
  */
 typedef struct DiffMove
 {
