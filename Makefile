@@ -17,7 +17,8 @@ EXTENSION = extension/shardring
 DATA = $(wildcard extension/shardring--*.sql)
 PGFILEDESC = "shardring - consistent-hash ring for sharding"
 PG_CPPFLAGS = -I$(libpq_srcdir)
-SHLIB_LINK = $(libpq) -lcrypto
+SHLIB_LINK = $(libpq) -lcrypto \
+	-Wl,--version-script=$(srcdir)/extension/src/exports.map
 
 REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
 ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))

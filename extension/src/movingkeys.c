@@ -273,7 +273,7 @@ run_query(const char *query, DestReceiver *receiver)
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not connect to SPI")));
 	result = SPI_execute_extended(query, &options);
-	if (result != SPI_OK_SELECT)
+	if (result < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not read the keys: %s",
