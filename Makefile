@@ -47,9 +47,10 @@ endif
 
 # ---------- the pure part by itself ----------
 #
-# Every test/unit/test_*.c is a program; other files there belong to all of
-# them.  They are built with checks for undefined behaviour; the address
-# sanitizer is left out because it does not start under every kernel.
+# The pure part is every file that does without postgres.h.  Every
+# test/unit/test_*.c is a program; other files there belong to all of them.
+# They are built with checks for undefined behaviour; the address sanitizer is
+# left out because it does not start under every kernel.
 
 UNIT_CFLAGS ?= -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
 UNIT_ALL_CFLAGS = -std=gnu11 -Wall -Wextra $(UNIT_CFLAGS) $(COPT) \
@@ -60,8 +61,7 @@ UNIT_PROGRAMS = $(patsubst test/unit/%.c,$(UNIT_BUILD)/%, \
 UNIT_SHARED = $(patsubst test/unit/%.c,$(UNIT_BUILD)/%.o, \
 	$(filter-out test/unit/test_%.c,$(wildcard test/unit/*.c)))
 UNIT_PURE = $(patsubst extension/src/%.c,$(UNIT_BUILD)/pure/%.o, \
-	$(wildcard $(addprefix extension/src/, \
-		hash.c ring*.c check.c canon.c diff*.c)))
+	$(shell grep -L '"postgres\.h"' extension/src/*.c))
 UNIT_HEADERS = $(wildcard extension/src/*.h test/unit/*.h)
 
 unit-programs: $(UNIT_PROGRAMS)
@@ -96,7 +96,7 @@ bench:
 endif
 
 format:
-	clang-format -i $(wildcard extension/src/*.[ch] test/unit/*.[ch])
+	@.ci/format $(wildcard extension/src/*.[ch] test/unit/*.[ch])
 
 .PHONY: all install installcheck uninstall clean unit-programs \
 	test test-unit test-regress test-isolation test-tap demo bench format
