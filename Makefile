@@ -38,6 +38,7 @@ include $(PGXS)
 
 # PGXS knows of no headers, and Debian's is built without dependency tracking.
 $(OBJS): $(wildcard extension/src/*.h) Makefile
+$(shlib): extension/src/exports.map
 else
 all install installcheck uninstall clean:
 	@echo "$(PG_CONFIG) knows no server headers:" \
