@@ -65,7 +65,7 @@ install_missing()
 	local missing
 	mapfile -t missing < <(list_missing "$1")
 	[ ${#missing[@]} -gt 0 ] || return 0
-	echo "installing: ${missing[*]}"
+	echo "installing ${missing[*]}"
 	install_packages "${missing[@]}"
 	mapfile -t missing < <(list_missing "$1")
 	[ ${#missing[@]} -eq 0 ] || fail "still missing: ${missing[*]}"
@@ -78,7 +78,8 @@ list_missing()
 	if version=$("$PG_CONFIG" --version 2>/dev/null) && has_pgxs; then
 		major=$(expr "$version" : '[^0-9]*\([0-9]*\)')
 	fi
-	has_command gcc || echo gcc libc6-dev
+	has_command gcc || echo gcc
+	has_header stdlib.h || echo libc6-dev
 	has_command make || echo make
 	has_pgxs || echo "postgresql-server-dev-$major"
 	has_server || echo "postgresql-$major"
@@ -124,15 +125,35 @@ install_packages()
 	apt=("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive
 		apt-get -qq -o Acquire::Retries=3)
 	retry "${apt[@]}" update
-	retry "${apt[@]}" install --yes --no-install-recommends "$@"
+	apt+=(install --yes --no-install-recommends)
+	if [ -e /etc/postgresql-common/createcluster.conf ]; then
+		retry "${apt[@]}" "$@"
+	else
+		retry "${apt[@]}" postgresql-common
+		create_main_cluster true false
+		retry "${apt[@]}" "$@"
+		create_main_cluster false true
+	fi
 	hash -r
 }
 
-# A mirror that is busy, or another apt-get that holds the lock.
+# Debian makes and starts a cluster of the system's own with the first server
+# package, unless told not to.  Nobody asked for one here.
+create_main_cluster()
+{
+	"${sudo[@]}" sed -i "s/^#\?\(create_main_cluster =\) $1/\1 $2/" \
+		/etc/postgresql-common/createcluster.conf
+}
+
+# A mirror may be busy, or another apt-get hold the lock.
 retry()
 {
-	"$@" </dev/null || { sleep 5 && "$@" </dev/null; } ||
-		{ sleep 20 && "$@" </dev/null; }
+	local pause
+	for pause in 5 20 0; do
+		"$@" </dev/null >/dev/null && return
+		sleep $pause
+	done
+	return 1
 }
 
 # ---------- a private installation ----------
@@ -251,6 +272,19 @@ stop_cluster()
 }
 
 # ---------- the way out ----------
+
+# Leaves the clusters running when the script ends, and says how to use and how
+# to end them.
+keep_clusters()
+{
+	trap - EXIT HUP INT TERM
+	cat <<-END
+		to connect:
+		  psql -h $PGHOST -p $PGPORT -U $PGUSER $PGDATABASE
+		to end and remove it:
+		  kill -INT \$(head -qn 1 $WORK/*/postmaster.pid) && sleep 2 && rm -r $WORK
+	END
+}
 
 # Ends everything that runs in $WORK and removes it.
 clean_up()
