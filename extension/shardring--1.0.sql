@@ -12,7 +12,7 @@
  *	- inside a query, columns carry an alias and arguments the function's
  *	  name, since both are called ring and version;
  *	- a function that changes something is not executable by PUBLIC, one that
- *	  reads is; none is SECURITY DEFINER;
+ *	  only reads, checks or raises is; none is SECURITY DEFINER;
  *	- every object has its COMMENT and its grants beside it.
  *
  * Who holds which lock, once for all functions below: what changes the set
@@ -377,7 +377,12 @@ COMMENT ON FUNCTION shardring.keep_version() IS
 	'trigger: a sealed version is not updated or deleted';
 REVOKE EXECUTE ON FUNCTION shardring.keep_version() FROM PUBLIC;
 
-/* Holds the version FOR SHARE, so that it is not sealed during an edit. */
+/*
+ * Holds the version FOR SHARE, so that it is not sealed during an edit.  The
+ * row that fired this is locked already; an edit of the same row through a
+ * function takes these locks the other way round, and one of the two may end
+ * with 40P01.
+ */
 CREATE FUNCTION shardring.keep_rows() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -422,16 +427,16 @@ AS $body$
 DECLARE
 	changed record;
 BEGIN
-	PERFORM FROM shardring.ring_version AS v
-	WHERE EXISTS (SELECT FROM inserted AS i
-				  WHERE i.ring = v.ring AND i.version = v.version)
+	PERFORM FROM (SELECT DISTINCT n.ring, n.version FROM inserted AS n) AS i
+		JOIN shardring.ring_version AS v
+			ON v.ring = i.ring AND v.version = i.version
 	ORDER BY v.ring, v.version
-	FOR SHARE;
+	FOR SHARE OF v;
 	SELECT v.ring, v.version INTO changed
-	FROM shardring.ring_version AS v
+	FROM (SELECT DISTINCT n.ring, n.version FROM inserted AS n) AS i
+		JOIN shardring.ring_version AS v
+			ON v.ring = i.ring AND v.version = i.version
 	WHERE v.sealed_at IS NOT NULL
-		AND EXISTS (SELECT FROM inserted AS i
-					WHERE i.ring = v.ring AND i.version = v.version)
 		AND CASE TG_TABLE_NAME
 			WHEN 'shard_group' THEN v.group_rows < (
 				SELECT count(*) FROM shardring.shard_group AS g
@@ -489,7 +494,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.refuse_sealed(text, integer) IS
 	'internal: the error of whoever edits a sealed version';
-REVOKE EXECUTE ON FUNCTION shardring.refuse_sealed(text, integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring.refuse_rekey(ring text, version integer)
 RETURNS void
@@ -505,48 +509,71 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.refuse_rekey(text, integer) IS
 	'internal: the error of whoever gives a row another ring or version';
-REVOKE EXECUTE ON FUNCTION shardring.refuse_rekey(text, integer) FROM PUBLIC;
 
 CREATE TRIGGER ring_keep
 	BEFORE UPDATE ON shardring.ring
 	FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*)
 	EXECUTE FUNCTION shardring.keep_ring();
+COMMENT ON TRIGGER ring_keep ON shardring.ring IS
+	'a ring keeps its hash and goes forward';
 CREATE TRIGGER ring_version_keep
 	BEFORE UPDATE OR DELETE ON shardring.ring_version
 	FOR EACH ROW EXECUTE FUNCTION shardring.keep_version();
+COMMENT ON TRIGGER ring_version_keep ON shardring.ring_version IS
+	'a sealed version stays as it is';
 CREATE TRIGGER ring_version_keep_table
 	BEFORE TRUNCATE ON shardring.ring_version
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+COMMENT ON TRIGGER ring_version_keep_table ON shardring.ring_version IS
+	'no TRUNCATE while there is a sealed version';
 CREATE TRIGGER shard_group_keep
 	BEFORE UPDATE OR DELETE ON shardring.shard_group
 	FOR EACH ROW EXECUTE FUNCTION shardring.keep_rows();
+COMMENT ON TRIGGER shard_group_keep ON shardring.shard_group IS
+	'rows of a sealed version stay as they are';
 CREATE TRIGGER shard_group_keep_counts
 	AFTER INSERT ON shardring.shard_group
 	REFERENCING NEW TABLE AS inserted
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_counts();
+COMMENT ON TRIGGER shard_group_keep_counts ON shardring.shard_group IS
+	'a sealed version gets no more rows';
 CREATE TRIGGER shard_group_keep_table
 	BEFORE TRUNCATE ON shardring.shard_group
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+COMMENT ON TRIGGER shard_group_keep_table ON shardring.shard_group IS
+	'no TRUNCATE while there is a sealed version';
 CREATE TRIGGER shard_map_keep
 	BEFORE UPDATE OR DELETE ON shardring.shard_map
 	FOR EACH ROW EXECUTE FUNCTION shardring.keep_rows();
+COMMENT ON TRIGGER shard_map_keep ON shardring.shard_map IS
+	'rows of a sealed version stay as they are';
 CREATE TRIGGER shard_map_keep_counts
 	AFTER INSERT ON shardring.shard_map
 	REFERENCING NEW TABLE AS inserted
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_counts();
+COMMENT ON TRIGGER shard_map_keep_counts ON shardring.shard_map IS
+	'a sealed version gets no more rows';
 CREATE TRIGGER shard_map_keep_table
 	BEFORE TRUNCATE ON shardring.shard_map
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+COMMENT ON TRIGGER shard_map_keep_table ON shardring.shard_map IS
+	'no TRUNCATE while there is a sealed version';
 CREATE TRIGGER shard_pin_keep
 	BEFORE UPDATE OR DELETE ON shardring.shard_pin
 	FOR EACH ROW EXECUTE FUNCTION shardring.keep_rows();
+COMMENT ON TRIGGER shard_pin_keep ON shardring.shard_pin IS
+	'rows of a sealed version stay as they are';
 CREATE TRIGGER shard_pin_keep_counts
 	AFTER INSERT ON shardring.shard_pin
 	REFERENCING NEW TABLE AS inserted
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_counts();
+COMMENT ON TRIGGER shard_pin_keep_counts ON shardring.shard_pin IS
+	'a sealed version gets no more rows';
 CREATE TRIGGER shard_pin_keep_table
 	BEFORE TRUNCATE ON shardring.shard_pin
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+COMMENT ON TRIGGER shard_pin_keep_table ON shardring.shard_pin IS
+	'no TRUNCATE while there is a sealed version';
 
 /*
  * ---------- Define: what the functions below share ----------
@@ -570,7 +597,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.refuse_null(text[]) IS
 	'internal: takes names and values in turn, raises where a value is NULL';
-REVOKE EXECUTE ON FUNCTION shardring.refuse_null(text[]) FROM PUBLIC;
 
 CREATE FUNCTION shardring.require_name(what text, name text, longest integer)
 RETURNS void
@@ -586,8 +612,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.require_name(text, text, integer) IS
 	'internal: raises when a name is empty or too long';
-REVOKE EXECUTE ON FUNCTION shardring.require_name(text, text, integer)
-	FROM PUBLIC;
 
 /*
  * A real UPDATE, not FOR UPDATE: only that makes a REPEATABLE READ
@@ -641,7 +665,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.only_draft(text) IS
 	'internal: the number of the only draft of a ring';
-REVOKE EXECUTE ON FUNCTION shardring.only_draft(text) FROM PUBLIC;
 
 /* A real UPDATE for the reason given at lock_ring. */
 CREATE FUNCTION shardring.lock_draft(ring text, version integer)
@@ -697,7 +720,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.require_row(text, integer) IS
 	'internal: the row of a version, which must exist';
-REVOKE EXECUTE ON FUNCTION shardring.require_row(text, integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring.require_group(
 	ring text, version integer, group_name text)
@@ -722,8 +744,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.require_group(text, integer, text) IS
 	'internal: the row of a group, which must exist';
-REVOKE EXECUTE ON FUNCTION shardring.require_group(text, integer, text)
-	FROM PUBLIC;
 
 CREATE FUNCTION shardring.require_vnodes(vnodes integer) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -738,7 +758,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.require_vnodes(integer) IS
 	'internal: raises when there cannot be that many points';
-REVOKE EXECUTE ON FUNCTION shardring.require_vnodes(integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring.point_count(
 	group_name text, vnodes integer, weight numeric)
@@ -774,8 +793,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.point_count(text, integer, numeric) IS
 	'internal: round(vnodes * weight), half away from zero';
-REVOKE EXECUTE ON FUNCTION shardring.point_count(text, integer, numeric)
-	FROM PUBLIC;
 
 CREATE FUNCTION shardring.require_room(
 	ring text, version integer, points bigint)
@@ -800,14 +817,12 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.require_room(text, integer, bigint) IS
 	'internal: raises when a version would have too many points';
-REVOKE EXECUTE ON FUNCTION shardring.require_room(text, integer, bigint)
-	FROM PUBLIC;
 
 CREATE FUNCTION shardring.resize_groups(
 	ring text, version integer, group_names text[], counts integer[],
 	OUT group_name text, OUT points bigint[])
 RETURNS SETOF record
-LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 10
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 10000 ROWS 1000
 AS 'MODULE_PATHNAME', 'shardring_resize_groups';
 COMMENT ON FUNCTION
 	shardring.resize_groups(text, integer, text[], integer[]) IS
@@ -818,7 +833,7 @@ REVOKE EXECUTE ON FUNCTION
 CREATE FUNCTION shardring.version_problems(
 	ring text, version integer, fresh boolean DEFAULT false)
 RETURNS SETOF text
-LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 10
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 10000 ROWS 10
 AS 'MODULE_PATHNAME', 'shardring_version_problems';
 COMMENT ON FUNCTION
 	shardring.version_problems(text, integer, boolean) IS
@@ -827,7 +842,7 @@ COMMENT ON FUNCTION
 CREATE FUNCTION shardring.version_fingerprint(
 	ring text, version integer, fresh boolean DEFAULT false)
 RETURNS text
-LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 10000
 AS 'MODULE_PATHNAME', 'shardring_version_fingerprint';
 COMMENT ON FUNCTION
 	shardring.version_fingerprint(text, integer, boolean) IS
@@ -1006,7 +1021,8 @@ BEGIN
 		PERFORM shardring.require_cooldown(ring, group_name);
 	END IF;
 	SELECT p.points INTO STRICT new_points
-	FROM shardring.resize_groups(ring, draft.version, ARRAY[group_name],
+	FROM shardring.resize_groups(add_group.ring, draft.version,
+								 ARRAY[add_group.group_name],
 								 ARRAY[new_count]) AS p;
 	INSERT INTO shardring.shard_group
 		(ring, version, group_name, weight, slots, zone, points)
@@ -1029,8 +1045,6 @@ RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
-DECLARE
-	shard text;
 BEGIN
 	IF array_ndims(shards) IS DISTINCT FROM 1 THEN
 		RAISE EXCEPTION 'shards must be a list of at least one name'
@@ -1045,19 +1059,18 @@ BEGIN
 			cardinality(shards), slots
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
-	FOREACH shard IN ARRAY shards LOOP
-		IF shard IS NULL THEN
-			RAISE EXCEPTION 'name of a shard must not be null'
-				USING ERRCODE = 'null_value_not_allowed';
-		END IF;
-		PERFORM shardring.require_name('name of a shard', shard, 63);
-	END LOOP;
+	IF array_position(shards, NULL) IS NOT NULL THEN
+		RAISE EXCEPTION 'name of a shard must not be null'
+			USING ERRCODE = 'null_value_not_allowed';
+	END IF;
+	/* all at once, since there may be 65536 */
+	PERFORM shardring.require_name('name of a shard', s.shard, 63)
+	FROM unnest(shards) AS s (shard)
+	WHERE octet_length(convert_to(s.shard, 'UTF8')) NOT BETWEEN 1 AND 63;
 END
 $body$;
 COMMENT ON FUNCTION shardring.require_shards(text[], integer) IS
 	'internal: raises when slots cannot be dealt out to these shards';
-REVOKE EXECUTE ON FUNCTION shardring.require_shards(text[], integer)
-	FROM PUBLIC;
 
 CREATE FUNCTION shardring.require_new_group(
 	ring text, version integer, group_name text)
@@ -1089,8 +1102,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.require_new_group(text, integer, text) IS
 	'internal: raises when a version cannot take a group of this name';
-REVOKE EXECUTE ON FUNCTION shardring.require_new_group(text, integer, text)
-	FROM PUBLIC;
 
 /*
  * A group that has just left comes back with empty or stale shards.  What
@@ -1134,7 +1145,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.require_cooldown(text, text) IS
 	'internal: raises when a group left the ring during rejoin_cooldown';
-REVOKE EXECUTE ON FUNCTION shardring.require_cooldown(text, text) FROM PUBLIC;
 
 /* floor(s * n / slots) = i holds from ceil(i * slots / n) on. */
 CREATE FUNCTION shardring.slot_blocks(shards text[], slot_count integer)
@@ -1142,15 +1152,15 @@ RETURNS TABLE (shard text, slots int4multirange)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
 BEGIN ATOMIC
 	SELECT b.shard,
-		range_agg(int4range(((b.i - 1) * slot_count + b.n - 1) / b.n,
-							(b.i * slot_count + b.n - 1) / b.n))
-	FROM (SELECT s.shard, s.i::integer AS i, cardinality(shards) AS n
+		range_agg(int4range((b.start / b.n)::integer,
+							((b.start + slot_count) / b.n)::integer))
+	FROM (SELECT s.shard, cardinality(shards) AS n,
+			  (s.i - 1) * slot_count + cardinality(shards) - 1 AS start
 		  FROM unnest(shards) WITH ORDINALITY AS s (shard, i)) AS b
 	GROUP BY b.shard;
 END;
 COMMENT ON FUNCTION shardring.slot_blocks(text[], integer) IS
 	'internal: deals slots out to shards in contiguous blocks';
-REVOKE EXECUTE ON FUNCTION shardring.slot_blocks(text[], integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring.remove_group(
 	ring text, group_name text, version integer DEFAULT NULL)
@@ -1199,7 +1209,8 @@ BEGIN
 			AND g.group_name <> set_weight.group_name));
 	UPDATE shardring.shard_group AS g
 	SET weight = set_weight.weight, points = p.points
-	FROM shardring.resize_groups(ring, draft.version, ARRAY[group_name],
+	FROM shardring.resize_groups(set_weight.ring, draft.version,
+								 ARRAY[set_weight.group_name],
 								 ARRAY[new_count]) AS p
 	WHERE g.ring = set_weight.ring AND g.version = draft.version
 		AND g.group_name = p.group_name;
@@ -1235,7 +1246,8 @@ BEGIN
 	UPDATE shardring.ring_version AS v SET vnodes = set_vnodes.vnodes
 	WHERE v.ring = set_vnodes.ring AND v.version = draft.version;
 	UPDATE shardring.shard_group AS g SET points = p.points
-	FROM shardring.resize_groups(ring, draft.version, names, counts) AS p
+	FROM shardring.resize_groups(set_vnodes.ring, draft.version, names,
+								 counts) AS p
 	WHERE g.ring = set_vnodes.ring AND g.version = draft.version
 		AND g.group_name = p.group_name;
 END
@@ -1441,7 +1453,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.require_sound(text, integer) IS
 	'internal: raises when a version cannot be sealed, and says why';
-REVOKE EXECUTE ON FUNCTION shardring.require_sound(text, integer) FROM PUBLIC;
 
 /* Under the lock on the ring, so numbers are dense and only added. */
 CREATE FUNCTION shardring.number_shards(ring text, version integer)
@@ -1461,8 +1472,8 @@ BEGIN
 		  FROM shardring.shard_map AS m
 		  WHERE m.ring = number_shards.ring
 			  AND m.version = number_shards.version
-			  AND NOT EXISTS (SELECT FROM shardring.shard AS s
-							  WHERE s.ring = m.ring AND s.shard = m.shard)
+			  AND (SELECT s.number FROM shardring.shard AS s
+				   WHERE s.ring = m.ring AND s.shard = m.shard) IS NULL
 		  ORDER BY m.shard, 2, 3) AS n;
 END
 $body$;
@@ -1498,7 +1509,7 @@ BEGIN
 									 locked.active_version);
 	IF locked.active_version IS NOT NULL THEN
 		SELECT coalesce(sum(p.share), 0) INTO STRICT moved
-		FROM shardring.move_plan(ring, locked.active_version,
+		FROM shardring.move_plan(activate.ring, locked.active_version,
 								 target.version) AS p;
 		IF moved > max_moved THEN
 			RAISE EXCEPTION 'too much moves for max_moved'
@@ -1569,8 +1580,6 @@ $body$;
 COMMENT ON FUNCTION
 	shardring.activation_target(shardring.ring, integer, integer) IS
 	'internal: the version to activate, if it may follow the active one';
-REVOKE EXECUTE ON FUNCTION
-	shardring.activation_target(shardring.ring, integer, integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring.only_newer(locked shardring.ring) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -1602,7 +1611,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.only_newer(shardring.ring) IS
 	'internal: the only version newer than the active one';
-REVOKE EXECUTE ON FUNCTION shardring.only_newer(shardring.ring) FROM PUBLIC;
 
 CREATE FUNCTION shardring.require_usable(
 	ring text, version integer, active_version integer)
@@ -1622,19 +1630,19 @@ BEGIN
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			HINT = 'It needs a group whose weight is not 0.';
 	END IF;
-	SELECT n.group_name, o.slots AS slots_before, n.slots AS slots_after
+	/* no self-join: without statistics it becomes a quadratic one */
+	SELECT g.group_name, array_agg(g.slots ORDER BY g.version) AS slots
 	INTO changed
-	FROM shardring.shard_group AS o
-		JOIN shardring.shard_group AS n
-			ON n.ring = o.ring AND n.group_name = o.group_name
-	WHERE o.ring = require_usable.ring
-		AND o.version = require_usable.active_version
-		AND n.version = require_usable.version AND n.slots <> o.slots
-	ORDER BY n.group_name
+	FROM shardring.shard_group AS g
+	WHERE g.ring = require_usable.ring
+		AND g.version = ANY (ARRAY[active_version, require_usable.version])
+	GROUP BY g.group_name
+	HAVING min(g.slots) <> max(g.slots)
+	ORDER BY g.group_name
 	LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION 'slots of group "%" cannot change from % to %',
-			changed.group_name, changed.slots_before, changed.slots_after
+			changed.group_name, changed.slots[1], changed.slots[2]
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			DETAIL = 'The number of slots of a group is fixed for ever.',
 			HINT = 'Add a group of another name, and remove this one.';
@@ -1644,8 +1652,6 @@ $body$;
 COMMENT ON FUNCTION
 	shardring.require_usable(text, integer, integer) IS
 	'internal: raises when a version cannot route what the active one routed';
-REVOKE EXECUTE ON FUNCTION
-	shardring.require_usable(text, integer, integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring.switch_version(
 	locked shardring.ring, version integer, moved double precision)
@@ -1692,7 +1698,7 @@ DECLARE
 BEGIN
 	SELECT s.group_name, s.ratio, min(s.weight) OVER () AS lightest, v.vnodes
 	INTO worst
-	FROM shardring.shares(ring, version) AS s
+	FROM shardring.shares(warn_of_shares.ring, warn_of_shares.version) AS s
 		JOIN shardring.ring_version AS v
 			ON v.ring = warn_of_shares.ring
 			AND v.version = warn_of_shares.version
@@ -1715,8 +1721,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.warn_of_shares(text, integer) IS
 	'internal: warns when a group has over 1.5 times the share of its weight';
-REVOKE EXECUTE ON FUNCTION shardring.warn_of_shares(text, integer)
-	FROM PUBLIC;
 
 CREATE FUNCTION shardring.warn_of_joins(
 	ring text, version integer, active_version integer)
@@ -1731,12 +1735,12 @@ BEGIN
 		RETURN;
 	END IF;
 	SELECT count(*) INTO STRICT joining
-	FROM shardring.shard_group AS n
-	WHERE n.ring = warn_of_joins.ring AND n.version = warn_of_joins.version
-		AND NOT EXISTS (SELECT FROM shardring.shard_group AS o
-						WHERE o.ring = n.ring
-							AND o.version = warn_of_joins.active_version
-							AND o.group_name = n.group_name);
+	FROM (SELECT g.group_name FROM shardring.shard_group AS g
+		  WHERE g.ring = warn_of_joins.ring
+			  AND g.version = ANY (ARRAY[warn_of_joins.active_version,
+										 warn_of_joins.version])
+		  GROUP BY g.group_name
+		  HAVING min(g.version) = warn_of_joins.version) AS n;
 	IF joining > 1 THEN
 		RAISE WARNING '% groups join ring "%" at once', joining, ring
 			USING HINT = 'Groups that join one at a time move about '
@@ -1746,8 +1750,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.warn_of_joins(text, integer, integer) IS
 	'internal: warns when several groups join an active ring at once';
-REVOKE EXECUTE ON FUNCTION shardring.warn_of_joins(text, integer, integer)
-	FROM PUBLIC;
 
 /* ---------- Define: drop ---------- */
 
@@ -2107,6 +2109,7 @@ BEGIN
 			FROM shardring.stray_rows(one) AS p;
 		RETURN QUERY SELECT one, v.version, p.problem
 			FROM shardring.ring_version AS v
+				JOIN shardring.ring AS r ON r.ring = v.ring
 				CROSS JOIN LATERAL shardring.sealed_problems(v) AS p
 			WHERE v.ring = one AND v.sealed_at IS NOT NULL
 			ORDER BY v.version;
@@ -2178,10 +2181,9 @@ BEGIN ATOMIC
 		  UNION ALL
 		  SELECT p.version, 'shard_pin'
 		  FROM shardring.shard_pin AS p WHERE p.ring = stray_rows.ring) AS s
-	WHERE NOT EXISTS (SELECT FROM shardring.ring_version AS v
-					  WHERE v.ring = stray_rows.ring
-						  AND v.version = s.version)
 	GROUP BY s.version, s.relation
+	HAVING (SELECT v.version FROM shardring.ring_version AS v
+			WHERE v.ring = stray_rows.ring AND v.version = s.version) IS NULL
 	ORDER BY s.version, s.relation;
 END;
 COMMENT ON FUNCTION shardring.stray_rows(text) IS
@@ -2217,8 +2219,8 @@ BEGIN
 		SELECT format('shard "%s" has no number', m.shard)
 		FROM shardring.shard_map AS m
 		WHERE m.ring = sealed.ring AND m.version = sealed.version
-			AND NOT EXISTS (SELECT FROM shardring.shard AS s
-							WHERE s.ring = m.ring AND s.shard = m.shard)
+			AND (SELECT s.number FROM shardring.shard AS s
+				 WHERE s.ring = m.ring AND s.shard = m.shard) IS NULL
 		GROUP BY m.shard
 		ORDER BY m.shard;
 	print := shardring.version_fingerprint(sealed.ring, sealed.version);
