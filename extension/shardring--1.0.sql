@@ -1133,7 +1133,7 @@ BEGIN
 							AND s.group_name = require_cooldown.group_name)
 	GROUP BY r.rejoin_cooldown;
 	IF time_left > '0' THEN
-		RAISE EXCEPTION 'group "%" left ring "%" only just now',
+		RAISE EXCEPTION 'group "%" has only just left ring "%"',
 			group_name, ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			DETAIL = format('It may come back in %s.',
@@ -1547,9 +1547,8 @@ BEGIN
 		RAISE EXCEPTION 'version % of ring "%" is not the active one',
 			expected_active, locked.ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = coalesce(
-				format('Version %s is.', locked.active_version),
-				'No version is.');
+			DETAIL = coalesce('Version ' || locked.active_version,
+							  'No version') || ' is.';
 	END IF;
 	target := shardring.require_row(locked.ring, coalesce(
 		version, shardring.only_newer(locked)));
@@ -1568,8 +1567,8 @@ BEGIN
 			target.version, locked.ring,
 			coalesce('version ' || target.drafted_on, 'no version')
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = format('Version %s is active now, and may have changes '
-							'that would be undone.', locked.active_version),
+			DETAIL = format('Version %s is active now, and what it changed '
+							'may be undone.', locked.active_version),
 			HINT = format('Look at the move plan; to activate all the same, '
 						  'say expected_active => %s.',
 						  locked.active_version);
@@ -1682,10 +1681,8 @@ REVOKE EXECUTE ON FUNCTION shardring.switch_version(
 	shardring.ring, integer, double precision) FROM PUBLIC;
 
 /*
- * The share of k points that a good hash has thrown differs from its mean by
- * about 1/sqrt(k) of it (one standard deviation).  36 points make 1.5 times
- * the mean three deviations, which is what the hint goes for: the first
- * doubling of vnodes with 36 points in the lightest group.
+ * The number in the hint is tried out, doubling by doubling, as far as that
+ * takes no more than a second or so.
  */
 CREATE FUNCTION shardring.warn_of_shares(ring text, version integer)
 RETURNS void
@@ -1696,18 +1693,20 @@ DECLARE
 	worst record;
 	wanted bigint;
 BEGIN
-	SELECT s.group_name, s.ratio, min(s.weight) OVER () AS lightest, v.vnodes
+	SELECT s.group_name, s.ratio, v.vnodes, sum(s.weight) OVER () AS weights
 	INTO worst
 	FROM shardring.shares(warn_of_shares.ring, warn_of_shares.version) AS s
 		JOIN shardring.ring_version AS v
 			ON v.ring = warn_of_shares.ring
 			AND v.version = warn_of_shares.version
 	WHERE s.weight > 0
-	ORDER BY s.ratio DESC
+	ORDER BY s.ratio DESC, s.group_name
 	LIMIT 1;
 	IF worst.ratio > 1.5 THEN
 		wanted := 2 * worst.vnodes;
-		WHILE wanted * worst.lightest < 36 LOOP
+		WHILE wanted * worst.weights < 250000
+			AND shardring.largest_ratio(ring, version, wanted::integer) > 1.5
+		LOOP
 			wanted := 2 * wanted;
 		END LOOP;
 		RAISE WARNING 'shares of version % of ring "%" are uneven',
@@ -1715,12 +1714,54 @@ BEGIN
 			USING DETAIL = format('Group "%s" has %s times the mean share '
 								  'of its weight.', worst.group_name,
 								  round(worst.ratio::numeric, 2)),
-			HINT = format('Draft a version with %s vnodes.', wanted);
+			HINT = CASE WHEN wanted * worst.weights < 250000
+				THEN format('%s vnodes would do.', wanted)
+				ELSE 'No reasonable number of vnodes would do: take another '
+					'hash, or weights that differ less.' END;
 	END IF;
 END
 $body$;
 COMMENT ON FUNCTION shardring.warn_of_shares(text, integer) IS
 	'internal: warns when a group has over 1.5 times the share of its weight';
+
+CREATE FUNCTION shardring.largest_ratio(
+	ring text, version integer, vnodes integer)
+RETURNS double precision
+LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 100000
+BEGIN ATOMIC
+	WITH groups AS (
+		SELECT g.group_name, g.weight / sum(g.weight) OVER () AS expected,
+			shardring.point_count(g.group_name, largest_ratio.vnodes,
+								  g.weight) AS points
+		FROM shardring.shard_group AS g
+		WHERE g.ring = largest_ratio.ring
+			AND g.version = largest_ratio.version AND g.weight > 0
+	), resized AS (
+		SELECT r.group_name, r.points
+		FROM (SELECT array_agg(g.group_name) AS names,
+				  array_agg(g.points) AS counts FROM groups AS g) AS g
+			CROSS JOIN LATERAL shardring.resize_groups(
+				largest_ratio.ring, largest_ratio.version, g.names,
+				g.counts) AS r
+	), arcs AS (
+		SELECT r.group_name, p.position - coalesce(
+				lag(p.position) OVER (ORDER BY p.position),
+				max(p.position) OVER () - 4294967296) AS length
+		FROM resized AS r
+			CROSS JOIN LATERAL unnest(r.points) AS p (position)
+	), owned AS (
+		SELECT a.group_name, sum(a.length) / 4294967296 AS share
+		FROM arcs AS a
+		GROUP BY a.group_name
+	)
+	SELECT max(o.share / g.expected)
+	FROM owned AS o
+		JOIN groups AS g ON g.group_name = o.group_name;
+END;
+COMMENT ON FUNCTION shardring.largest_ratio(text, integer, integer) IS
+	'internal: the largest share per weight a version would have with vnodes';
+REVOKE EXECUTE ON FUNCTION
+	shardring.largest_ratio(text, integer, integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring.warn_of_joins(
 	ring text, version integer, active_version integer)
@@ -2241,7 +2282,7 @@ CREATE FUNCTION shardring.moved_ranges(
 	ring text, from_version integer, to_version integer)
 RETURNS TABLE (from_group text, to_group text, positions int8multirange,
 	share double precision)
-LANGUAGE C STABLE PARALLEL SAFE COST 10000 ROWS 10
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000 ROWS 10
 AS 'MODULE_PATHNAME', 'shardring_moved_ranges';
 COMMENT ON FUNCTION shardring.moved_ranges(text, integer, integer) IS
 	'the positions that change their group, one row a pair of groups';
@@ -2251,7 +2292,7 @@ CREATE FUNCTION shardring.move_plan(
 RETURNS TABLE (from_shard text, to_shard text, from_group text,
 	to_group text, from_slots int4multirange, to_slots int4multirange,
 	positions int8multirange, share double precision)
-LANGUAGE C STABLE PARALLEL SAFE COST 10000 ROWS 10
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000 ROWS 10
 AS 'MODULE_PATHNAME', 'shardring_move_plan';
 COMMENT ON FUNCTION shardring.move_plan(text, integer, integer) IS
 	'what changes its shard: positions, and slots in the group on either side';
@@ -2285,7 +2326,7 @@ CREATE FUNCTION shardring.moving_keys(
 RETURNS TABLE (key text, key_position bigint, from_group text,
 	from_slot integer, from_shard text, to_group text, to_slot integer,
 	to_shard text)
-LANGUAGE C STABLE PARALLEL SAFE COST 1000 ROWS 1000
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1000 ROWS 1000
 AS 'MODULE_PATHNAME', 'shardring_moving_keys_array';
 COMMENT ON FUNCTION
 	shardring.moving_keys(text, integer, integer, text[]) IS
@@ -2297,7 +2338,7 @@ CREATE FUNCTION shardring.moving_keys(
 RETURNS TABLE (key text, key_position bigint, from_group text,
 	from_slot integer, from_shard text, to_group text, to_slot integer,
 	to_shard text)
-LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 10000
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 100000 ROWS 10000
 AS 'MODULE_PATHNAME', 'shardring_moving_keys_relation';
 COMMENT ON FUNCTION
 	shardring.moving_keys(text, integer, integer, regclass, name) IS
