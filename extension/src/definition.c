@@ -168,7 +168,7 @@ read_points(CatalogDef *def, RingGroupDef *group, Datum points)
 	{
 		if (values[i] < 0 || (uint64) values[i] >= RING_CIRCLE)
 			set_malformed(def, "point number %u of group \"%s\" is out of "
-						  "range", i, group->name.bytes);
+						  "range", i + 1, group->name.bytes);
 		positions[i] = (uint32) values[i];
 	}
 	group->npoints = n;
