@@ -2046,6 +2046,60 @@ AS 'MODULE_PATHNAME', 'shardring_locate_uuid';
 COMMENT ON FUNCTION shardring.locate(text, uuid, integer) IS
 	'where a uuid key lives in a version';
 
+CREATE FUNCTION shardring.replicas_for(
+	ring text, key text, n integer)
+RETURNS TABLE (rank integer, group_name text, zone text, slot integer,
+	shard text)
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 ROWS 3
+AS 'MODULE_PATHNAME', 'shardring_replicas_for_text';
+COMMENT ON FUNCTION shardring.replicas_for(text, text, integer) IS
+	'where n copies of a text key go: other groups, new zones first';
+
+CREATE FUNCTION shardring.replicas_for(
+	ring text, key bigint, n integer)
+RETURNS TABLE (rank integer, group_name text, zone text, slot integer,
+	shard text)
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 ROWS 3
+AS 'MODULE_PATHNAME', 'shardring_replicas_for_int8';
+COMMENT ON FUNCTION shardring.replicas_for(text, bigint, integer) IS
+	'where n copies of an integer key go: other groups, new zones first';
+
+CREATE FUNCTION shardring.replicas_for(
+	ring text, key uuid, n integer)
+RETURNS TABLE (rank integer, group_name text, zone text, slot integer,
+	shard text)
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 ROWS 3
+AS 'MODULE_PATHNAME', 'shardring_replicas_for_uuid';
+COMMENT ON FUNCTION shardring.replicas_for(text, uuid, integer) IS
+	'where n copies of a uuid key go: other groups, new zones first';
+
+CREATE FUNCTION shardring.replicas_for(
+	ring text, key text, n integer, version integer)
+RETURNS TABLE (rank integer, group_name text, zone text, slot integer,
+	shard text)
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 ROWS 3
+AS 'MODULE_PATHNAME', 'shardring_replicas_for_text';
+COMMENT ON FUNCTION shardring.replicas_for(text, text, integer, integer) IS
+	'where n copies of a text key go in a version: other groups, new zones first';
+
+CREATE FUNCTION shardring.replicas_for(
+	ring text, key bigint, n integer, version integer)
+RETURNS TABLE (rank integer, group_name text, zone text, slot integer,
+	shard text)
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 ROWS 3
+AS 'MODULE_PATHNAME', 'shardring_replicas_for_int8';
+COMMENT ON FUNCTION shardring.replicas_for(text, bigint, integer, integer) IS
+	'where n copies of an integer key go in a version: other groups, new zones first';
+
+CREATE FUNCTION shardring.replicas_for(
+	ring text, key uuid, n integer, version integer)
+RETURNS TABLE (rank integer, group_name text, zone text, slot integer,
+	shard text)
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 ROWS 3
+AS 'MODULE_PATHNAME', 'shardring_replicas_for_uuid';
+COMMENT ON FUNCTION shardring.replicas_for(text, uuid, integer, integer) IS
+	'where n copies of a uuid key go in a version: other groups, new zones first';
+
 CREATE FUNCTION shardring.active_version(ring text)
 RETURNS integer
 LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1
