@@ -2408,3 +2408,16 @@ AS 'MODULE_PATHNAME', 'shardring_move_predicate';
 COMMENT ON FUNCTION shardring.move_predicate(
 	text, integer, integer, text, text, text, text, text) IS
 	'SQL for a stock server: true for the rows that go from shard to shard';
+
+CREATE FUNCTION shardring.simulate(
+	groups_before integer, groups_after integer,
+	vnodes integer DEFAULT 160, keys integer DEFAULT 20000,
+	hash text DEFAULT 'md5')
+RETURNS TABLE (scheme text, moved double precision,
+	largest double precision, smallest double precision,
+	stddev double precision)
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000 ROWS 4
+AS 'MODULE_PATHNAME', 'shardring_simulate';
+COMMENT ON FUNCTION
+	shardring.simulate(integer, integer, integer, integer, text) IS
+	'what four ways to share keys out move, and how even they are';
