@@ -2117,14 +2117,23 @@ COMMENT ON FUNCTION shardring.require_version(text, integer) IS
 CREATE FUNCTION shardring.version_at(
 	ring text, moment timestamp with time zone)
 RETURNS integer
-LANGUAGE sql STABLE STRICT PARALLEL SAFE COST 10
-BEGIN ATOMIC
-	SELECT a.version
-	FROM shardring.activation AS a
-	WHERE a.ring = version_at.ring AND a.activated_at <= moment
-	ORDER BY a.version DESC
-	LIMIT 1;
-END;
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE COST 100
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF NOT EXISTS (SELECT FROM shardring.ring AS r
+				   WHERE r.ring = version_at.ring)
+	THEN
+		RAISE EXCEPTION 'ring "%" does not exist', ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
+	RETURN (SELECT a.version
+			FROM shardring.activation AS a
+			WHERE a.ring = version_at.ring AND a.activated_at <= moment
+			ORDER BY a.version DESC
+			LIMIT 1);
+END
+$body$;
 COMMENT ON FUNCTION
 	shardring.version_at(text, timestamp with time zone) IS
 	'the version that was active then; NULL before the first';
