@@ -278,12 +278,27 @@ stop_cluster()
 keep_clusters()
 {
 	trap - EXIT HUP INT TERM
+	write_helper psql "export PGHOST='$PGHOST' PGPORT=\${PGPORT:-$PGPORT}" \
+		"export PGUSER='$PGUSER' PGDATABASE='$PGDATABASE'" \
+		"exec '$BINDIR/psql' \"\$@\""
+	write_helper end 'cd /' \
+		"kill -INT \$(head -qn 1 '$WORK'/*/postmaster.pid)" \
+		"while ls '$WORK'/*/postmaster.pid; do sleep 0.2; done >/dev/null 2>&1" \
+		"exec rm -rf '$WORK'"
 	cat <<-END
-		to connect:
-		  psql -h $PGHOST -p $PGPORT -U $PGUSER $PGDATABASE
-		to end and remove it:
-		  kill -INT \$(head -qn 1 $WORK/*/postmaster.pid) && sleep 2 && rm -r $WORK
+		The cluster goes on in $WORK, on a unix socket only.
+		    $WORK/psql    connects to it
+		    $WORK/end     stops it and removes everything
 	END
+}
+
+# Writes a shell script of these lines.
+write_helper()
+{
+	local file=$WORK/$1
+	shift
+	printf '%s\n' '#!/bin/sh' "$@" >"$file"
+	chmod +x "$file"
 }
 
 # Ends everything that runs in $WORK and removes it.
