@@ -20,8 +20,8 @@ PG_CPPFLAGS = -I$(libpq_srcdir)
 SHLIB_LINK = $(libpq) -lcrypto \
 	-Wl,--version-script=$(srcdir)/extension/src/exports.map
 
-REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
-ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
+REGRESS := $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
+ISOLATION := $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
 ISOLATION_OPTS = --inputdir=$(srcdir)/test
 EXTRA_CLEAN = $(UNIT_BUILD) test/output output_iso
 

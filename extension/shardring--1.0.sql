@@ -12,7 +12,7 @@
  *	- inside a query, columns carry an alias and arguments the function's
  *	  name, since both are called ring and version;
  *	- a function that changes something is not executable by PUBLIC, one that
- *	  reads is; none is SECURITY DEFINER;
+ *	  only reads, checks or raises is; none is SECURITY DEFINER;
  *	- every object has its COMMENT and its grants beside it.
  *
  * Who holds which lock, once for all functions below: what changes the set
@@ -377,7 +377,12 @@ COMMENT ON FUNCTION shardring.keep_version() IS
 	'trigger: a sealed version is not updated or deleted';
 REVOKE EXECUTE ON FUNCTION shardring.keep_version() FROM PUBLIC;
 
-/* Holds the version FOR SHARE, so that it is not sealed during an edit. */
+/*
+ * Holds the version FOR SHARE, so that it is not sealed during an edit.  The
+ * row that fired this is locked already; an edit of the same row through a
+ * function takes these locks the other way round, and one of the two may end
+ * with 40P01.
+ */
 CREATE FUNCTION shardring.keep_rows() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -422,16 +427,16 @@ AS $body$
 DECLARE
 	changed record;
 BEGIN
-	PERFORM FROM shardring.ring_version AS v
-	WHERE EXISTS (SELECT FROM inserted AS i
-				  WHERE i.ring = v.ring AND i.version = v.version)
+	PERFORM FROM (SELECT DISTINCT n.ring, n.version FROM inserted AS n) AS i
+		JOIN shardring.ring_version AS v
+			ON v.ring = i.ring AND v.version = i.version
 	ORDER BY v.ring, v.version
-	FOR SHARE;
+	FOR SHARE OF v;
 	SELECT v.ring, v.version INTO changed
-	FROM shardring.ring_version AS v
+	FROM (SELECT DISTINCT n.ring, n.version FROM inserted AS n) AS i
+		JOIN shardring.ring_version AS v
+			ON v.ring = i.ring AND v.version = i.version
 	WHERE v.sealed_at IS NOT NULL
-		AND EXISTS (SELECT FROM inserted AS i
-					WHERE i.ring = v.ring AND i.version = v.version)
 		AND CASE TG_TABLE_NAME
 			WHEN 'shard_group' THEN v.group_rows < (
 				SELECT count(*) FROM shardring.shard_group AS g
@@ -489,7 +494,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.refuse_sealed(text, integer) IS
 	'internal: the error of whoever edits a sealed version';
-REVOKE EXECUTE ON FUNCTION shardring.refuse_sealed(text, integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring.refuse_rekey(ring text, version integer)
 RETURNS void
@@ -505,48 +509,71 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.refuse_rekey(text, integer) IS
 	'internal: the error of whoever gives a row another ring or version';
-REVOKE EXECUTE ON FUNCTION shardring.refuse_rekey(text, integer) FROM PUBLIC;
 
 CREATE TRIGGER ring_keep
 	BEFORE UPDATE ON shardring.ring
 	FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*)
 	EXECUTE FUNCTION shardring.keep_ring();
+COMMENT ON TRIGGER ring_keep ON shardring.ring IS
+	'a ring keeps its hash and goes forward';
 CREATE TRIGGER ring_version_keep
 	BEFORE UPDATE OR DELETE ON shardring.ring_version
 	FOR EACH ROW EXECUTE FUNCTION shardring.keep_version();
+COMMENT ON TRIGGER ring_version_keep ON shardring.ring_version IS
+	'a sealed version stays as it is';
 CREATE TRIGGER ring_version_keep_table
 	BEFORE TRUNCATE ON shardring.ring_version
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+COMMENT ON TRIGGER ring_version_keep_table ON shardring.ring_version IS
+	'no TRUNCATE while there is a sealed version';
 CREATE TRIGGER shard_group_keep
 	BEFORE UPDATE OR DELETE ON shardring.shard_group
 	FOR EACH ROW EXECUTE FUNCTION shardring.keep_rows();
+COMMENT ON TRIGGER shard_group_keep ON shardring.shard_group IS
+	'rows of a sealed version stay as they are';
 CREATE TRIGGER shard_group_keep_counts
 	AFTER INSERT ON shardring.shard_group
 	REFERENCING NEW TABLE AS inserted
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_counts();
+COMMENT ON TRIGGER shard_group_keep_counts ON shardring.shard_group IS
+	'a sealed version gets no more rows';
 CREATE TRIGGER shard_group_keep_table
 	BEFORE TRUNCATE ON shardring.shard_group
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+COMMENT ON TRIGGER shard_group_keep_table ON shardring.shard_group IS
+	'no TRUNCATE while there is a sealed version';
 CREATE TRIGGER shard_map_keep
 	BEFORE UPDATE OR DELETE ON shardring.shard_map
 	FOR EACH ROW EXECUTE FUNCTION shardring.keep_rows();
+COMMENT ON TRIGGER shard_map_keep ON shardring.shard_map IS
+	'rows of a sealed version stay as they are';
 CREATE TRIGGER shard_map_keep_counts
 	AFTER INSERT ON shardring.shard_map
 	REFERENCING NEW TABLE AS inserted
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_counts();
+COMMENT ON TRIGGER shard_map_keep_counts ON shardring.shard_map IS
+	'a sealed version gets no more rows';
 CREATE TRIGGER shard_map_keep_table
 	BEFORE TRUNCATE ON shardring.shard_map
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+COMMENT ON TRIGGER shard_map_keep_table ON shardring.shard_map IS
+	'no TRUNCATE while there is a sealed version';
 CREATE TRIGGER shard_pin_keep
 	BEFORE UPDATE OR DELETE ON shardring.shard_pin
 	FOR EACH ROW EXECUTE FUNCTION shardring.keep_rows();
+COMMENT ON TRIGGER shard_pin_keep ON shardring.shard_pin IS
+	'rows of a sealed version stay as they are';
 CREATE TRIGGER shard_pin_keep_counts
 	AFTER INSERT ON shardring.shard_pin
 	REFERENCING NEW TABLE AS inserted
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_counts();
+COMMENT ON TRIGGER shard_pin_keep_counts ON shardring.shard_pin IS
+	'a sealed version gets no more rows';
 CREATE TRIGGER shard_pin_keep_table
 	BEFORE TRUNCATE ON shardring.shard_pin
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+COMMENT ON TRIGGER shard_pin_keep_table ON shardring.shard_pin IS
+	'no TRUNCATE while there is a sealed version';
 
 /*
  * ---------- Define: what the functions below share ----------
@@ -570,7 +597,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.refuse_null(text[]) IS
 	'internal: takes names and values in turn, raises where a value is NULL';
-REVOKE EXECUTE ON FUNCTION shardring.refuse_null(text[]) FROM PUBLIC;
 
 CREATE FUNCTION shardring.require_name(what text, name text, longest integer)
 RETURNS void
@@ -586,8 +612,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.require_name(text, text, integer) IS
 	'internal: raises when a name is empty or too long';
-REVOKE EXECUTE ON FUNCTION shardring.require_name(text, text, integer)
-	FROM PUBLIC;
 
 /*
  * A real UPDATE, not FOR UPDATE: only that makes a REPEATABLE READ
@@ -641,7 +665,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.only_draft(text) IS
 	'internal: the number of the only draft of a ring';
-REVOKE EXECUTE ON FUNCTION shardring.only_draft(text) FROM PUBLIC;
 
 /* A real UPDATE for the reason given at lock_ring. */
 CREATE FUNCTION shardring.lock_draft(ring text, version integer)
@@ -697,7 +720,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.require_row(text, integer) IS
 	'internal: the row of a version, which must exist';
-REVOKE EXECUTE ON FUNCTION shardring.require_row(text, integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring.require_group(
 	ring text, version integer, group_name text)
@@ -722,8 +744,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.require_group(text, integer, text) IS
 	'internal: the row of a group, which must exist';
-REVOKE EXECUTE ON FUNCTION shardring.require_group(text, integer, text)
-	FROM PUBLIC;
 
 CREATE FUNCTION shardring.require_vnodes(vnodes integer) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -738,7 +758,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.require_vnodes(integer) IS
 	'internal: raises when there cannot be that many points';
-REVOKE EXECUTE ON FUNCTION shardring.require_vnodes(integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring.point_count(
 	group_name text, vnodes integer, weight numeric)
@@ -774,8 +793,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.point_count(text, integer, numeric) IS
 	'internal: round(vnodes * weight), half away from zero';
-REVOKE EXECUTE ON FUNCTION shardring.point_count(text, integer, numeric)
-	FROM PUBLIC;
 
 CREATE FUNCTION shardring.require_room(
 	ring text, version integer, points bigint)
@@ -800,14 +817,12 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.require_room(text, integer, bigint) IS
 	'internal: raises when a version would have too many points';
-REVOKE EXECUTE ON FUNCTION shardring.require_room(text, integer, bigint)
-	FROM PUBLIC;
 
 CREATE FUNCTION shardring.resize_groups(
 	ring text, version integer, group_names text[], counts integer[],
 	OUT group_name text, OUT points bigint[])
 RETURNS SETOF record
-LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 10
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 10000 ROWS 1000
 AS 'MODULE_PATHNAME', 'shardring_resize_groups';
 COMMENT ON FUNCTION
 	shardring.resize_groups(text, integer, text[], integer[]) IS
@@ -818,7 +833,7 @@ REVOKE EXECUTE ON FUNCTION
 CREATE FUNCTION shardring.version_problems(
 	ring text, version integer, fresh boolean DEFAULT false)
 RETURNS SETOF text
-LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 10
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 10000 ROWS 10
 AS 'MODULE_PATHNAME', 'shardring_version_problems';
 COMMENT ON FUNCTION
 	shardring.version_problems(text, integer, boolean) IS
@@ -827,7 +842,7 @@ COMMENT ON FUNCTION
 CREATE FUNCTION shardring.version_fingerprint(
 	ring text, version integer, fresh boolean DEFAULT false)
 RETURNS text
-LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 10000
 AS 'MODULE_PATHNAME', 'shardring_version_fingerprint';
 COMMENT ON FUNCTION
 	shardring.version_fingerprint(text, integer, boolean) IS
@@ -1006,7 +1021,8 @@ BEGIN
 		PERFORM shardring.require_cooldown(ring, group_name);
 	END IF;
 	SELECT p.points INTO STRICT new_points
-	FROM shardring.resize_groups(ring, draft.version, ARRAY[group_name],
+	FROM shardring.resize_groups(add_group.ring, draft.version,
+								 ARRAY[add_group.group_name],
 								 ARRAY[new_count]) AS p;
 	INSERT INTO shardring.shard_group
 		(ring, version, group_name, weight, slots, zone, points)
@@ -1029,8 +1045,6 @@ RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
-DECLARE
-	shard text;
 BEGIN
 	IF array_ndims(shards) IS DISTINCT FROM 1 THEN
 		RAISE EXCEPTION 'shards must be a list of at least one name'
@@ -1045,19 +1059,18 @@ BEGIN
 			cardinality(shards), slots
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
-	FOREACH shard IN ARRAY shards LOOP
-		IF shard IS NULL THEN
-			RAISE EXCEPTION 'name of a shard must not be null'
-				USING ERRCODE = 'null_value_not_allowed';
-		END IF;
-		PERFORM shardring.require_name('name of a shard', shard, 63);
-	END LOOP;
+	IF array_position(shards, NULL) IS NOT NULL THEN
+		RAISE EXCEPTION 'name of a shard must not be null'
+			USING ERRCODE = 'null_value_not_allowed';
+	END IF;
+	/* all at once, since there may be 65536 */
+	PERFORM shardring.require_name('name of a shard', s.shard, 63)
+	FROM unnest(shards) AS s (shard)
+	WHERE octet_length(convert_to(s.shard, 'UTF8')) NOT BETWEEN 1 AND 63;
 END
 $body$;
 COMMENT ON FUNCTION shardring.require_shards(text[], integer) IS
 	'internal: raises when slots cannot be dealt out to these shards';
-REVOKE EXECUTE ON FUNCTION shardring.require_shards(text[], integer)
-	FROM PUBLIC;
 
 CREATE FUNCTION shardring.require_new_group(
 	ring text, version integer, group_name text)
@@ -1089,8 +1102,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.require_new_group(text, integer, text) IS
 	'internal: raises when a version cannot take a group of this name';
-REVOKE EXECUTE ON FUNCTION shardring.require_new_group(text, integer, text)
-	FROM PUBLIC;
 
 /*
  * A group that has just left comes back with empty or stale shards.  What
@@ -1122,7 +1133,7 @@ BEGIN
 							AND s.group_name = require_cooldown.group_name)
 	GROUP BY r.rejoin_cooldown;
 	IF time_left > '0' THEN
-		RAISE EXCEPTION 'group "%" left ring "%" only just now',
+		RAISE EXCEPTION 'group "%" has only just left ring "%"',
 			group_name, ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			DETAIL = format('It may come back in %s.',
@@ -1134,7 +1145,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.require_cooldown(text, text) IS
 	'internal: raises when a group left the ring during rejoin_cooldown';
-REVOKE EXECUTE ON FUNCTION shardring.require_cooldown(text, text) FROM PUBLIC;
 
 /* floor(s * n / slots) = i holds from ceil(i * slots / n) on. */
 CREATE FUNCTION shardring.slot_blocks(shards text[], slot_count integer)
@@ -1142,15 +1152,15 @@ RETURNS TABLE (shard text, slots int4multirange)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
 BEGIN ATOMIC
 	SELECT b.shard,
-		range_agg(int4range(((b.i - 1) * slot_count + b.n - 1) / b.n,
-							(b.i * slot_count + b.n - 1) / b.n))
-	FROM (SELECT s.shard, s.i::integer AS i, cardinality(shards) AS n
+		range_agg(int4range((b.start / b.n)::integer,
+							((b.start + slot_count) / b.n)::integer))
+	FROM (SELECT s.shard, cardinality(shards) AS n,
+			  (s.i - 1) * slot_count + cardinality(shards) - 1 AS start
 		  FROM unnest(shards) WITH ORDINALITY AS s (shard, i)) AS b
 	GROUP BY b.shard;
 END;
 COMMENT ON FUNCTION shardring.slot_blocks(text[], integer) IS
 	'internal: deals slots out to shards in contiguous blocks';
-REVOKE EXECUTE ON FUNCTION shardring.slot_blocks(text[], integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring.remove_group(
 	ring text, group_name text, version integer DEFAULT NULL)
@@ -1199,7 +1209,8 @@ BEGIN
 			AND g.group_name <> set_weight.group_name));
 	UPDATE shardring.shard_group AS g
 	SET weight = set_weight.weight, points = p.points
-	FROM shardring.resize_groups(ring, draft.version, ARRAY[group_name],
+	FROM shardring.resize_groups(set_weight.ring, draft.version,
+								 ARRAY[set_weight.group_name],
 								 ARRAY[new_count]) AS p
 	WHERE g.ring = set_weight.ring AND g.version = draft.version
 		AND g.group_name = p.group_name;
@@ -1235,7 +1246,8 @@ BEGIN
 	UPDATE shardring.ring_version AS v SET vnodes = set_vnodes.vnodes
 	WHERE v.ring = set_vnodes.ring AND v.version = draft.version;
 	UPDATE shardring.shard_group AS g SET points = p.points
-	FROM shardring.resize_groups(ring, draft.version, names, counts) AS p
+	FROM shardring.resize_groups(set_vnodes.ring, draft.version, names,
+								 counts) AS p
 	WHERE g.ring = set_vnodes.ring AND g.version = draft.version
 		AND g.group_name = p.group_name;
 END
@@ -1441,7 +1453,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.require_sound(text, integer) IS
 	'internal: raises when a version cannot be sealed, and says why';
-REVOKE EXECUTE ON FUNCTION shardring.require_sound(text, integer) FROM PUBLIC;
 
 /* Under the lock on the ring, so numbers are dense and only added. */
 CREATE FUNCTION shardring.number_shards(ring text, version integer)
@@ -1461,8 +1472,8 @@ BEGIN
 		  FROM shardring.shard_map AS m
 		  WHERE m.ring = number_shards.ring
 			  AND m.version = number_shards.version
-			  AND NOT EXISTS (SELECT FROM shardring.shard AS s
-							  WHERE s.ring = m.ring AND s.shard = m.shard)
+			  AND (SELECT s.number FROM shardring.shard AS s
+				   WHERE s.ring = m.ring AND s.shard = m.shard) IS NULL
 		  ORDER BY m.shard, 2, 3) AS n;
 END
 $body$;
@@ -1498,7 +1509,7 @@ BEGIN
 									 locked.active_version);
 	IF locked.active_version IS NOT NULL THEN
 		SELECT coalesce(sum(p.share), 0) INTO STRICT moved
-		FROM shardring.move_plan(ring, locked.active_version,
+		FROM shardring.move_plan(activate.ring, locked.active_version,
 								 target.version) AS p;
 		IF moved > max_moved THEN
 			RAISE EXCEPTION 'too much moves for max_moved'
@@ -1536,9 +1547,8 @@ BEGIN
 		RAISE EXCEPTION 'version % of ring "%" is not the active one',
 			expected_active, locked.ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = coalesce(
-				format('Version %s is.', locked.active_version),
-				'No version is.');
+			DETAIL = coalesce('Version ' || locked.active_version,
+							  'No version') || ' is.';
 	END IF;
 	target := shardring.require_row(locked.ring, coalesce(
 		version, shardring.only_newer(locked)));
@@ -1557,8 +1567,8 @@ BEGIN
 			target.version, locked.ring,
 			coalesce('version ' || target.drafted_on, 'no version')
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = format('Version %s is active now, and may have changes '
-							'that would be undone.', locked.active_version),
+			DETAIL = format('Version %s is active now, and what it changed '
+							'may be undone.', locked.active_version),
 			HINT = format('Look at the move plan; to activate all the same, '
 						  'say expected_active => %s.',
 						  locked.active_version);
@@ -1569,8 +1579,6 @@ $body$;
 COMMENT ON FUNCTION
 	shardring.activation_target(shardring.ring, integer, integer) IS
 	'internal: the version to activate, if it may follow the active one';
-REVOKE EXECUTE ON FUNCTION
-	shardring.activation_target(shardring.ring, integer, integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring.only_newer(locked shardring.ring) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -1602,7 +1610,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.only_newer(shardring.ring) IS
 	'internal: the only version newer than the active one';
-REVOKE EXECUTE ON FUNCTION shardring.only_newer(shardring.ring) FROM PUBLIC;
 
 CREATE FUNCTION shardring.require_usable(
 	ring text, version integer, active_version integer)
@@ -1622,19 +1629,19 @@ BEGIN
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			HINT = 'It needs a group whose weight is not 0.';
 	END IF;
-	SELECT n.group_name, o.slots AS slots_before, n.slots AS slots_after
+	/* no self-join: without statistics it becomes a quadratic one */
+	SELECT g.group_name, array_agg(g.slots ORDER BY g.version) AS slots
 	INTO changed
-	FROM shardring.shard_group AS o
-		JOIN shardring.shard_group AS n
-			ON n.ring = o.ring AND n.group_name = o.group_name
-	WHERE o.ring = require_usable.ring
-		AND o.version = require_usable.active_version
-		AND n.version = require_usable.version AND n.slots <> o.slots
-	ORDER BY n.group_name
+	FROM shardring.shard_group AS g
+	WHERE g.ring = require_usable.ring
+		AND g.version = ANY (ARRAY[active_version, require_usable.version])
+	GROUP BY g.group_name
+	HAVING min(g.slots) <> max(g.slots)
+	ORDER BY g.group_name
 	LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION 'slots of group "%" cannot change from % to %',
-			changed.group_name, changed.slots_before, changed.slots_after
+			changed.group_name, changed.slots[1], changed.slots[2]
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			DETAIL = 'The number of slots of a group is fixed for ever.',
 			HINT = 'Add a group of another name, and remove this one.';
@@ -1644,8 +1651,6 @@ $body$;
 COMMENT ON FUNCTION
 	shardring.require_usable(text, integer, integer) IS
 	'internal: raises when a version cannot route what the active one routed';
-REVOKE EXECUTE ON FUNCTION
-	shardring.require_usable(text, integer, integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring.switch_version(
 	locked shardring.ring, version integer, moved double precision)
@@ -1676,10 +1681,8 @@ REVOKE EXECUTE ON FUNCTION shardring.switch_version(
 	shardring.ring, integer, double precision) FROM PUBLIC;
 
 /*
- * The share of k points that a good hash has thrown differs from its mean by
- * about 1/sqrt(k) of it (one standard deviation).  36 points make 1.5 times
- * the mean three deviations, which is what the hint goes for: the first
- * doubling of vnodes with 36 points in the lightest group.
+ * The number in the hint is tried out, doubling by doubling, as far as that
+ * takes no more than a second or so.
  */
 CREATE FUNCTION shardring.warn_of_shares(ring text, version integer)
 RETURNS void
@@ -1690,18 +1693,20 @@ DECLARE
 	worst record;
 	wanted bigint;
 BEGIN
-	SELECT s.group_name, s.ratio, min(s.weight) OVER () AS lightest, v.vnodes
+	SELECT s.group_name, s.ratio, v.vnodes, sum(s.weight) OVER () AS weights
 	INTO worst
-	FROM shardring.shares(ring, version) AS s
+	FROM shardring.shares(warn_of_shares.ring, warn_of_shares.version) AS s
 		JOIN shardring.ring_version AS v
 			ON v.ring = warn_of_shares.ring
 			AND v.version = warn_of_shares.version
 	WHERE s.weight > 0
-	ORDER BY s.ratio DESC
+	ORDER BY s.ratio DESC, s.group_name
 	LIMIT 1;
 	IF worst.ratio > 1.5 THEN
 		wanted := 2 * worst.vnodes;
-		WHILE wanted * worst.lightest < 36 LOOP
+		WHILE wanted * worst.weights < 250000
+			AND shardring.largest_ratio(ring, version, wanted::integer) > 1.5
+		LOOP
 			wanted := 2 * wanted;
 		END LOOP;
 		RAISE WARNING 'shares of version % of ring "%" are uneven',
@@ -1709,14 +1714,54 @@ BEGIN
 			USING DETAIL = format('Group "%s" has %s times the mean share '
 								  'of its weight.', worst.group_name,
 								  round(worst.ratio::numeric, 2)),
-			HINT = format('Draft a version with %s vnodes.', wanted);
+			HINT = CASE WHEN wanted * worst.weights < 250000
+				THEN format('%s vnodes would do.', wanted)
+				ELSE 'No reasonable number of vnodes would do: take another '
+					'hash, or weights that differ less.' END;
 	END IF;
 END
 $body$;
 COMMENT ON FUNCTION shardring.warn_of_shares(text, integer) IS
 	'internal: warns when a group has over 1.5 times the share of its weight';
-REVOKE EXECUTE ON FUNCTION shardring.warn_of_shares(text, integer)
-	FROM PUBLIC;
+
+CREATE FUNCTION shardring.largest_ratio(
+	ring text, version integer, vnodes integer)
+RETURNS double precision
+LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 100000
+BEGIN ATOMIC
+	WITH groups AS (
+		SELECT g.group_name, g.weight / sum(g.weight) OVER () AS expected,
+			shardring.point_count(g.group_name, largest_ratio.vnodes,
+								  g.weight) AS points
+		FROM shardring.shard_group AS g
+		WHERE g.ring = largest_ratio.ring
+			AND g.version = largest_ratio.version AND g.weight > 0
+	), resized AS (
+		SELECT r.group_name, r.points
+		FROM (SELECT array_agg(g.group_name) AS names,
+				  array_agg(g.points) AS counts FROM groups AS g) AS g
+			CROSS JOIN LATERAL shardring.resize_groups(
+				largest_ratio.ring, largest_ratio.version, g.names,
+				g.counts) AS r
+	), arcs AS (
+		SELECT r.group_name, p.position - coalesce(
+				lag(p.position) OVER (ORDER BY p.position),
+				max(p.position) OVER () - 4294967296) AS length
+		FROM resized AS r
+			CROSS JOIN LATERAL unnest(r.points) AS p (position)
+	), owned AS (
+		SELECT a.group_name, sum(a.length) / 4294967296 AS share
+		FROM arcs AS a
+		GROUP BY a.group_name
+	)
+	SELECT max(o.share / g.expected)
+	FROM owned AS o
+		JOIN groups AS g ON g.group_name = o.group_name;
+END;
+COMMENT ON FUNCTION shardring.largest_ratio(text, integer, integer) IS
+	'internal: the largest share per weight a version would have with vnodes';
+REVOKE EXECUTE ON FUNCTION
+	shardring.largest_ratio(text, integer, integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring.warn_of_joins(
 	ring text, version integer, active_version integer)
@@ -1731,12 +1776,12 @@ BEGIN
 		RETURN;
 	END IF;
 	SELECT count(*) INTO STRICT joining
-	FROM shardring.shard_group AS n
-	WHERE n.ring = warn_of_joins.ring AND n.version = warn_of_joins.version
-		AND NOT EXISTS (SELECT FROM shardring.shard_group AS o
-						WHERE o.ring = n.ring
-							AND o.version = warn_of_joins.active_version
-							AND o.group_name = n.group_name);
+	FROM (SELECT g.group_name FROM shardring.shard_group AS g
+		  WHERE g.ring = warn_of_joins.ring
+			  AND g.version = ANY (ARRAY[warn_of_joins.active_version,
+										 warn_of_joins.version])
+		  GROUP BY g.group_name
+		  HAVING min(g.version) = warn_of_joins.version) AS n;
 	IF joining > 1 THEN
 		RAISE WARNING '% groups join ring "%" at once', joining, ring
 			USING HINT = 'Groups that join one at a time move about '
@@ -1746,8 +1791,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.warn_of_joins(text, integer, integer) IS
 	'internal: warns when several groups join an active ring at once';
-REVOKE EXECUTE ON FUNCTION shardring.warn_of_joins(text, integer, integer)
-	FROM PUBLIC;
 
 /* ---------- Define: drop ---------- */
 
@@ -2003,6 +2046,60 @@ AS 'MODULE_PATHNAME', 'shardring_locate_uuid';
 COMMENT ON FUNCTION shardring.locate(text, uuid, integer) IS
 	'where a uuid key lives in a version';
 
+CREATE FUNCTION shardring.replicas_for(
+	ring text, key text, n integer)
+RETURNS TABLE (rank integer, group_name text, zone text, slot integer,
+	shard text)
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 ROWS 3
+AS 'MODULE_PATHNAME', 'shardring_replicas_for_text';
+COMMENT ON FUNCTION shardring.replicas_for(text, text, integer) IS
+	'where n copies of a text key go: other groups, new zones first';
+
+CREATE FUNCTION shardring.replicas_for(
+	ring text, key bigint, n integer)
+RETURNS TABLE (rank integer, group_name text, zone text, slot integer,
+	shard text)
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 ROWS 3
+AS 'MODULE_PATHNAME', 'shardring_replicas_for_int8';
+COMMENT ON FUNCTION shardring.replicas_for(text, bigint, integer) IS
+	'where n copies of an integer key go: other groups, new zones first';
+
+CREATE FUNCTION shardring.replicas_for(
+	ring text, key uuid, n integer)
+RETURNS TABLE (rank integer, group_name text, zone text, slot integer,
+	shard text)
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 ROWS 3
+AS 'MODULE_PATHNAME', 'shardring_replicas_for_uuid';
+COMMENT ON FUNCTION shardring.replicas_for(text, uuid, integer) IS
+	'where n copies of a uuid key go: other groups, new zones first';
+
+CREATE FUNCTION shardring.replicas_for(
+	ring text, key text, n integer, version integer)
+RETURNS TABLE (rank integer, group_name text, zone text, slot integer,
+	shard text)
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 ROWS 3
+AS 'MODULE_PATHNAME', 'shardring_replicas_for_text';
+COMMENT ON FUNCTION shardring.replicas_for(text, text, integer, integer) IS
+	'where n copies of a text key go in a version: other groups, new zones first';
+
+CREATE FUNCTION shardring.replicas_for(
+	ring text, key bigint, n integer, version integer)
+RETURNS TABLE (rank integer, group_name text, zone text, slot integer,
+	shard text)
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 ROWS 3
+AS 'MODULE_PATHNAME', 'shardring_replicas_for_int8';
+COMMENT ON FUNCTION shardring.replicas_for(text, bigint, integer, integer) IS
+	'where n copies of an integer key go in a version: other groups, new zones first';
+
+CREATE FUNCTION shardring.replicas_for(
+	ring text, key uuid, n integer, version integer)
+RETURNS TABLE (rank integer, group_name text, zone text, slot integer,
+	shard text)
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 ROWS 3
+AS 'MODULE_PATHNAME', 'shardring_replicas_for_uuid';
+COMMENT ON FUNCTION shardring.replicas_for(text, uuid, integer, integer) IS
+	'where n copies of a uuid key go in a version: other groups, new zones first';
+
 CREATE FUNCTION shardring.active_version(ring text)
 RETURNS integer
 LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1
@@ -2020,14 +2117,23 @@ COMMENT ON FUNCTION shardring.require_version(text, integer) IS
 CREATE FUNCTION shardring.version_at(
 	ring text, moment timestamp with time zone)
 RETURNS integer
-LANGUAGE sql STABLE STRICT PARALLEL SAFE COST 10
-BEGIN ATOMIC
-	SELECT a.version
-	FROM shardring.activation AS a
-	WHERE a.ring = version_at.ring AND a.activated_at <= moment
-	ORDER BY a.version DESC
-	LIMIT 1;
-END;
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE COST 100
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF NOT EXISTS (SELECT FROM shardring.ring AS r
+				   WHERE r.ring = version_at.ring)
+	THEN
+		RAISE EXCEPTION 'ring "%" does not exist', ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
+	RETURN (SELECT a.version
+			FROM shardring.activation AS a
+			WHERE a.ring = version_at.ring AND a.activated_at <= moment
+			ORDER BY a.version DESC
+			LIMIT 1);
+END
+$body$;
 COMMENT ON FUNCTION
 	shardring.version_at(text, timestamp with time zone) IS
 	'the version that was active then; NULL before the first';
@@ -2107,6 +2213,7 @@ BEGIN
 			FROM shardring.stray_rows(one) AS p;
 		RETURN QUERY SELECT one, v.version, p.problem
 			FROM shardring.ring_version AS v
+				JOIN shardring.ring AS r ON r.ring = v.ring
 				CROSS JOIN LATERAL shardring.sealed_problems(v) AS p
 			WHERE v.ring = one AND v.sealed_at IS NOT NULL
 			ORDER BY v.version;
@@ -2178,10 +2285,9 @@ BEGIN ATOMIC
 		  UNION ALL
 		  SELECT p.version, 'shard_pin'
 		  FROM shardring.shard_pin AS p WHERE p.ring = stray_rows.ring) AS s
-	WHERE NOT EXISTS (SELECT FROM shardring.ring_version AS v
-					  WHERE v.ring = stray_rows.ring
-						  AND v.version = s.version)
 	GROUP BY s.version, s.relation
+	HAVING (SELECT v.version FROM shardring.ring_version AS v
+			WHERE v.ring = stray_rows.ring AND v.version = s.version) IS NULL
 	ORDER BY s.version, s.relation;
 END;
 COMMENT ON FUNCTION shardring.stray_rows(text) IS
@@ -2217,8 +2323,8 @@ BEGIN
 		SELECT format('shard "%s" has no number', m.shard)
 		FROM shardring.shard_map AS m
 		WHERE m.ring = sealed.ring AND m.version = sealed.version
-			AND NOT EXISTS (SELECT FROM shardring.shard AS s
-							WHERE s.ring = m.ring AND s.shard = m.shard)
+			AND (SELECT s.number FROM shardring.shard AS s
+				 WHERE s.ring = m.ring AND s.shard = m.shard) IS NULL
 		GROUP BY m.shard
 		ORDER BY m.shard;
 	print := shardring.version_fingerprint(sealed.ring, sealed.version);
@@ -2239,7 +2345,7 @@ CREATE FUNCTION shardring.moved_ranges(
 	ring text, from_version integer, to_version integer)
 RETURNS TABLE (from_group text, to_group text, positions int8multirange,
 	share double precision)
-LANGUAGE C STABLE PARALLEL SAFE COST 10000 ROWS 10
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000 ROWS 10
 AS 'MODULE_PATHNAME', 'shardring_moved_ranges';
 COMMENT ON FUNCTION shardring.moved_ranges(text, integer, integer) IS
 	'the positions that change their group, one row a pair of groups';
@@ -2249,7 +2355,7 @@ CREATE FUNCTION shardring.move_plan(
 RETURNS TABLE (from_shard text, to_shard text, from_group text,
 	to_group text, from_slots int4multirange, to_slots int4multirange,
 	positions int8multirange, share double precision)
-LANGUAGE C STABLE PARALLEL SAFE COST 10000 ROWS 10
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000 ROWS 10
 AS 'MODULE_PATHNAME', 'shardring_move_plan';
 COMMENT ON FUNCTION shardring.move_plan(text, integer, integer) IS
 	'what changes its shard: positions, and slots in the group on either side';
@@ -2283,7 +2389,7 @@ CREATE FUNCTION shardring.moving_keys(
 RETURNS TABLE (key text, key_position bigint, from_group text,
 	from_slot integer, from_shard text, to_group text, to_slot integer,
 	to_shard text)
-LANGUAGE C STABLE PARALLEL SAFE COST 1000 ROWS 1000
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1000 ROWS 1000
 AS 'MODULE_PATHNAME', 'shardring_moving_keys_array';
 COMMENT ON FUNCTION
 	shardring.moving_keys(text, integer, integer, text[]) IS
@@ -2295,7 +2401,7 @@ CREATE FUNCTION shardring.moving_keys(
 RETURNS TABLE (key text, key_position bigint, from_group text,
 	from_slot integer, from_shard text, to_group text, to_slot integer,
 	to_shard text)
-LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 10000
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 100000 ROWS 10000
 AS 'MODULE_PATHNAME', 'shardring_moving_keys_relation';
 COMMENT ON FUNCTION
 	shardring.moving_keys(text, integer, integer, regclass, name) IS
@@ -2311,3 +2417,16 @@ AS 'MODULE_PATHNAME', 'shardring_move_predicate';
 COMMENT ON FUNCTION shardring.move_predicate(
 	text, integer, integer, text, text, text, text, text) IS
 	'SQL for a stock server: true for the rows that go from shard to shard';
+
+CREATE FUNCTION shardring.simulate(
+	groups_before integer, groups_after integer,
+	vnodes integer DEFAULT 160, keys integer DEFAULT 20000,
+	hash text DEFAULT 'md5')
+RETURNS TABLE (scheme text, moved double precision,
+	largest double precision, smallest double precision,
+	stddev double precision)
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000 ROWS 4
+AS 'MODULE_PATHNAME', 'shardring_simulate';
+COMMENT ON FUNCTION
+	shardring.simulate(integer, integer, integer, integer, text) IS
+	'what four ways to share keys out move, and how even they are';

@@ -22,6 +22,7 @@
 #include "utils/snapmgr.h"
 
 static uint64 epoch = 1;
+static uint64 answers = 0;		/* how many memos were filled */
 static CacheMemo last_memo;		/* the last answer of this backend */
 
 static void transaction_ended(XactEvent event, void *arg);
@@ -40,6 +41,7 @@ static void memo_copy(CacheMemo *to, MemoryContext context,
 					  const CacheMemo *from, Snapshot snapshot, text *ring);
 static void memo_pin(CacheMemo *memo, CompiledRing *compiled);
 static void memo_unpin(CacheMemo *memo);
+
 /*
  * Called once, when the library is loaded.
  */
@@ -291,6 +293,7 @@ memo_remember(CacheMemo *memo, MemoryContext context, Snapshot snapshot,
 		memcpy(memo->xids + xcnt, snapshot->subxip,
 			   subxcnt * sizeof(TransactionId));
 	memo->epoch = epoch;
+	memo->answer = ++answers;
 	memo->wanted = wanted;
 	memo->name_len = VARSIZE_ANY_EXHDR(ring);
 	memcpy(memo->name, VARDATA_ANY(ring), memo->name_len);

@@ -70,6 +70,7 @@ static void set_malformed(CatalogDef *def, const char *format, ...)
 			pg_attribute_printf(2, 3);
 static int	compare_groups(const void *a, const void *b);
 static int	compare_shards(const void *a, const void *b);
+static int	compare_compiled(const void *a, const void *b);
 
 /*
  * All rows of a version as a definition, in the current context.  Rows that
@@ -105,6 +106,35 @@ catalog_read_def(Oid schema, text *ring, const CatalogRing *ring_row,
 	store_groups(def, &groups);
 	store_pins(def, &pins);
 	return def;
+}
+
+/*
+ * The zones of a version's groups, by their numbers in the compiled ring;
+ * NULL where there is none.
+ */
+text	  **
+catalog_read_zones(Oid schema, text *ring, int32 version,
+				   const Ring *compiled, Snapshot snapshot)
+{
+	text	  **zones = palloc0((compiled->ngroups + 1) * sizeof(text *));
+	RowScan		scan;
+
+	catalog_scan_begin(&scan, schema, "shard_group", ring, version, snapshot);
+	while (catalog_scan_next(&scan))
+	{
+		RingName	name = catalog_scan_name(&scan, GROUP_NAME);
+		RingGroup	key = {.utf8 = key_utf8_name(name)};
+		const RingGroup *group;
+		bool		isnull;
+		Datum		zone = catalog_scan_column(&scan, GROUP_ZONE, &isnull);
+
+		group = bsearch(&key, compiled->groups, compiled->ngroups,
+						sizeof(RingGroup), compare_compiled);
+		if (group != NULL && !isnull)
+			zones[group - compiled->groups] = DatumGetTextPCopy(zone);
+	}
+	catalog_scan_end(&scan);
+	return zones;
 }
 
 /*
@@ -168,7 +198,7 @@ read_points(CatalogDef *def, RingGroupDef *group, Datum points)
 	{
 		if (values[i] < 0 || (uint64) values[i] >= RING_CIRCLE)
 			set_malformed(def, "point number %u of group \"%s\" is out of "
-						  "range", i, group->name.bytes);
+						  "range", i + 1, group->name.bytes);
 		positions[i] = (uint32) values[i];
 	}
 	group->npoints = n;
@@ -382,4 +412,11 @@ compare_shards(const void *a, const void *b)
 {
 	return ring_name_compare(((const RingShardDef *) a)->utf8,
 							 ((const RingShardDef *) b)->utf8);
+}
+
+static int
+compare_compiled(const void *a, const void *b)
+{
+	return ring_name_compare(((const RingGroup *) a)->utf8,
+							 ((const RingGroup *) b)->utf8);
 }

@@ -67,7 +67,7 @@ extern bool hash_begin(HashStream *stream, HashKind kind);
 extern bool hash_feed(HashStream *stream, const void *bytes, size_t len);
 extern bool hash_end(HashStream *stream, uint32_t *position);
 extern bool hash_once(HashKind kind, const void *bytes, size_t len,
-					   uint32_t *position);
+					  uint32_t *position);
 extern bool hash_candidate(HashKind kind, const char *name, size_t len,
 						   uint32_t salt, uint32_t *position);
 extern void hash_tag(const char **key, size_t *len);

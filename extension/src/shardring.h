@@ -70,6 +70,8 @@ extern CatalogDef *catalog_read_def(Oid schema, text *ring,
 									const CatalogRing *ring_row,
 									const CatalogVersion *version_row,
 									Snapshot snapshot);
+extern text **catalog_read_zones(Oid schema, text *ring, int32 version,
+								 const Ring *compiled, Snapshot snapshot);
 extern void catalog_require_ring(Oid schema, text *ring, Snapshot snapshot,
 								 CatalogRing *row);
 extern void catalog_require_version(Oid schema, text *ring, int32 version,
@@ -114,6 +116,8 @@ typedef struct CacheMemo
 	int			xid_space;
 	TransactionId *xids;		/* xip and subxip, one after the other */
 	/* the answer */
+	uint64		answer;			/* its number, never given twice: what was
+								 * derived from it holds while it stays */
 	int32		version;		/* NO_VERSION: nothing is active */
 	char		fingerprint[FINGERPRINT_LEN + 1];	/* "" in a draft */
 	CompiledRing *compiled;		/* pinned; NULL while not asked for */

@@ -1,0 +1,291 @@
+/*
+ * place.c
+ *		Where do the copies of a key go?
+ *
+ * Rules of this file:
+ *	- rank 1 is what locate answers, a pin included; the other copies follow
+ *	  the ring clockwise, pins aside, so that a pin moves one copy only;
+ *	- a group counts once; groups in zones that hold no copy yet come first,
+ *	  the others after them, both in the order of the ring;
+ *	- a group without a zone stands in a zone of its own;
+ *	- zones decide no routing, so a compiled ring does not have them: they are
+ *	  read from the rows, once for each answer of the call site's memo.
+ */
+#include "shardring.h"
+
+#include "utils/builtins.h"
+
+/* The zones of a version, by the numbers of its groups. */
+typedef struct PlaceZones
+{
+	uint64		answer;			/* of the memo they belong to */
+	MemoryContext context;
+	text	  **names;			/* NULL where a group has none */
+	uint32	   *numbers;		/* equal for groups in one zone */
+	uint32		n;
+	bool	   *on_ring;		/* has the zone a group with points? */
+	uint32		non_ring;		/* how many have */
+} PlaceZones;
+
+/* Groups in the order of the copies they get. */
+typedef struct Placing
+{
+	const Ring *ring;
+	const PlaceZones *zones;
+	uint32		wanted;
+	bool	   *group_seen;
+	bool	   *zone_used;
+	uint32		zones_left;		/* zones on the ring that hold no copy */
+	uint32		nchosen;
+	uint32	   *chosen;
+	uint32		ndeferred;
+	uint32	   *deferred;		/* their zones hold a copy already */
+} Placing;
+
+static Datum replicas(FunctionCallInfo fcinfo, KeyType type);
+static const PlaceZones *place_zones(FunctionCallInfo fcinfo,
+									 const CacheMemo *memo);
+static void read_zones(FunctionCallInfo fcinfo, const CacheMemo *memo,
+					   PlaceZones *zones);
+static void number_zones(const Ring *ring, PlaceZones *zones);
+static int	compare_zones(const void *a, const void *b, void *names);
+static void placing_init(Placing *placing, const Ring *ring,
+						 const PlaceZones *zones, int32 wanted);
+static void placing_walk(Placing *placing, uint32 position);
+static void placing_meet(Placing *placing, uint32 group);
+static bool placing_done(const Placing *placing);
+static void put_replica(ReturnSetInfo *set, const Placing *placing,
+						uint32 rank, uint32 position);
+
+PG_FUNCTION_INFO_V1(shardring_replicas_for_text);
+PG_FUNCTION_INFO_V1(shardring_replicas_for_int8);
+PG_FUNCTION_INFO_V1(shardring_replicas_for_uuid);
+
+/*
+ * replicas_for(ring, key, n [, version]): the groups for n copies of a key;
+ * fewer rows when there are fewer groups.
+ */
+Datum
+shardring_replicas_for_text(PG_FUNCTION_ARGS)
+{
+	return replicas(fcinfo, KEY_TEXT);
+}
+
+Datum
+shardring_replicas_for_int8(PG_FUNCTION_ARGS)
+{
+	return replicas(fcinfo, KEY_INT8);
+}
+
+Datum
+shardring_replicas_for_uuid(PG_FUNCTION_ARGS)
+{
+	return replicas(fcinfo, KEY_UUID);
+}
+
+static Datum
+replicas(FunctionCallInfo fcinfo, KeyType type)
+{
+	ReturnSetInfo *set = result_set(fcinfo);
+	int64		version = PG_NARGS() > 3 ? PG_GETARG_INT32(3) :
+		ACTIVE_VERSION;
+	int32		wanted = PG_GETARG_INT32(2);
+	const CacheMemo *memo;
+	const Ring *ring;
+	Placing		placing;
+	uint32		position;
+
+	if (wanted < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("number of replicas must be at least 1")));
+	memo = cache_get_routable(fcinfo, 0, PG_GETARG_TEXT_PP(0), version);
+	ring = memo->ring;
+	position = key_position(ring->hash, ring->hash_tags, type,
+							PG_GETARG_DATUM(1));
+	placing_init(&placing, ring, place_zones(fcinfo, memo), wanted);
+	placing_walk(&placing, position);
+	for (uint32 i = 0; i < placing.nchosen; i++)
+		put_replica(set, &placing, i, position);
+	return (Datum) 0;
+}
+
+/*
+ * The zones of the version the memo answers with.
+ */
+static const PlaceZones *
+place_zones(FunctionCallInfo fcinfo, const CacheMemo *memo)
+{
+	CallSite   *site = cache_call_site(fcinfo);
+	PlaceZones *zones = site->extra;
+
+	if (zones == NULL)
+	{
+		zones = MemoryContextAllocZero(site->context, sizeof(PlaceZones));
+		zones->context = AllocSetContextCreate(site->context,
+											   "shardring zones",
+											   ALLOCSET_SMALL_SIZES);
+		site->extra = zones;
+	}
+	if (zones->answer != memo->answer)
+		read_zones(fcinfo, memo, zones);
+	return zones;
+}
+
+static void
+read_zones(FunctionCallInfo fcinfo, const CacheMemo *memo, PlaceZones *zones)
+{
+	MemoryContext old;
+
+	zones->answer = 0;
+	MemoryContextReset(zones->context);
+	old = MemoryContextSwitchTo(zones->context);
+	zones->names = catalog_read_zones(catalog_schema(fcinfo),
+									  PG_GETARG_TEXT_PP(0), memo->version,
+									  memo->ring, cache_snapshot());
+	number_zones(memo->ring, zones);
+	MemoryContextSwitchTo(old);
+	zones->answer = memo->answer;
+}
+
+/*
+ * Numbers the zones and counts those with a group that has points.
+ */
+static void
+number_zones(const Ring *ring, PlaceZones *zones)
+{
+	uint32	   *order = palloc(ring->ngroups * sizeof(uint32));
+
+	zones->numbers = palloc(ring->ngroups * sizeof(uint32));
+	zones->on_ring = palloc0(ring->ngroups * sizeof(bool));
+	zones->n = 0;
+	zones->non_ring = 0;
+	for (uint32 i = 0; i < ring->ngroups; i++)
+		order[i] = i;
+	qsort_arg(order, ring->ngroups, sizeof(uint32), compare_zones,
+			  zones->names);
+	for (uint32 i = 0; i < ring->ngroups; i++)
+	{
+		uint32		group = order[i];
+
+		if (i == 0 || zones->names[group] == NULL ||
+			compare_zones(&order[i - 1], &group, zones->names) != 0)
+			zones->n++;
+		zones->numbers[group] = zones->n - 1;
+		if (ring->groups[group].npoints > 0 && !zones->on_ring[zones->n - 1])
+		{
+			zones->on_ring[zones->n - 1] = true;
+			zones->non_ring++;
+		}
+	}
+	pfree(order);
+}
+
+/*
+ * By the name of the zone, groups without one last.
+ */
+static int
+compare_zones(const void *a, const void *b, void *names)
+{
+	const text *x = ((text **) names)[*(const uint32 *) a];
+	const text *y = ((text **) names)[*(const uint32 *) b];
+
+	if (x == NULL || y == NULL)
+		return (x == NULL) - (y == NULL);
+	return ring_name_compare((RingName) {
+		VARDATA_ANY(x), VARSIZE_ANY_EXHDR(x)
+	}, (RingName) {
+		VARDATA_ANY(y), VARSIZE_ANY_EXHDR(y)
+	});
+}
+
+static void
+placing_init(Placing *placing, const Ring *ring, const PlaceZones *zones,
+			 int32 wanted)
+{
+	placing->ring = ring;
+	placing->zones = zones;
+	placing->wanted = Min((uint32) wanted, ring->ngroups);
+	placing->group_seen = palloc0(ring->ngroups * sizeof(bool));
+	placing->zone_used = palloc0(zones->n * sizeof(bool));
+	placing->zones_left = zones->non_ring;
+	placing->nchosen = 0;
+	placing->chosen = palloc(placing->wanted * sizeof(uint32));
+	placing->ndeferred = 0;
+	placing->deferred = palloc(placing->wanted * sizeof(uint32));
+}
+
+/*
+ * Fills "chosen": the owner of the position, then once around the ring, or
+ * until no further group can matter.
+ */
+static void
+placing_walk(Placing *placing, uint32 position)
+{
+	const RingArcs *arcs = &placing->ring->plain;
+	uint32		arc = ring_arc(arcs, position);
+	RingPlace	first;
+
+	ring_locate(placing->ring, position, &first);
+	placing_meet(placing, first.group);
+	for (uint32 i = 0; i < arcs->n && !placing_done(placing); i++)
+	{
+		placing_meet(placing, arcs->owners[arc]);
+		arc = arc + 1 < arcs->n ? arc + 1 : 0;
+		if (i % 65536 == 65535)
+			shardring_env.pause(shardring_env.arg);
+	}
+	for (uint32 i = 0; i < placing->ndeferred &&
+		 placing->nchosen < placing->wanted; i++)
+		placing->chosen[placing->nchosen++] = placing->deferred[i];
+}
+
+/*
+ * Takes a group the first time it is met: at once when its zone is new.
+ */
+static void
+placing_meet(Placing *placing, uint32 group)
+{
+	uint32		zone = placing->zones->numbers[group];
+
+	if (placing->group_seen[group])
+		return;
+	placing->group_seen[group] = true;
+	if (!placing->zone_used[zone])
+	{
+		placing->zone_used[zone] = true;
+		placing->chosen[placing->nchosen++] = group;
+		if (placing->zones->on_ring[zone])
+			placing->zones_left--;
+	}
+	else if (placing->ndeferred < placing->wanted)
+		placing->deferred[placing->ndeferred++] = group;
+}
+
+static bool
+placing_done(const Placing *placing)
+{
+	return placing->nchosen == placing->wanted ||
+		(placing->zones_left == 0 &&
+		 placing->nchosen + placing->ndeferred >= placing->wanted);
+}
+
+static void
+put_replica(ReturnSetInfo *set, const Placing *placing, uint32 rank,
+			uint32 position)
+{
+	uint32		number = placing->chosen[rank];
+	const RingGroup *group = &placing->ring->groups[number];
+	text	   *zone = placing->zones->names[number];
+	uint32		slot = position % group->slots;
+	uint32		shard = ring_slot_shard(group, slot);
+	bool		nulls[5] = {false, false, zone == NULL, false, false};
+	Datum		values[5];
+
+	values[0] = Int32GetDatum(rank + 1);
+	values[1] = PointerGetDatum(result_text(group->name));
+	values[2] = PointerGetDatum(zone);
+	values[3] = Int32GetDatum(slot);
+	values[4] = PointerGetDatum(result_text(placing->ring->shards[shard]));
+	result_put(set, values, nulls);
+}
