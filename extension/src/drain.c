@@ -1,0 +1,296 @@
+/*
+ * drain.c
+ *		Waiting until nobody routes by an older version any more.
+ *
+ * A transaction that was open when a version was activated may go on with
+ * the one before.  So the transactions that are open now are listed, after
+ * the version was seen committed, and waited for one by one; whatever begins
+ * later sees it.  Rules:
+ *	- a transaction is known by its virtual transaction id, which it has as
+ *	  long as it is open, with or without a snapshot or an xid;
+ *	- one that is prepared meanwhile is waited for under that name, too;
+ *	- not waited for: this transaction, other databases, autovacuum,
+ *	  walsenders.
+ *
+ * The wait is a poll, so that a cancel and the timeout end it at once, and
+ * so that two sessions that wait for each other both come to an end.
+ */
+#include "shardring.h"
+
+#include "access/twophase.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "replication/walsender.h"
+#include "replication/walsender_private.h"
+#include "storage/latch.h"
+#include "storage/lmgr.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "storage/spin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#define SHORTEST_NAP	1L		/* ms */
+#define LONGEST_NAP		100L
+
+static void drain_refuse_nulls(FunctionCallInfo fcinfo);
+static TimestampTz drain_deadline(Interval *timeout);
+static void drain_check_active(FunctionCallInfo fcinfo, text *ring,
+							   int32 version);
+static VirtualTransactionId *drain_list(int *n);
+static bool is_walsender(int pid);
+static int	drain_still_open(VirtualTransactionId *open, int n);
+static void drain_nap(long ms);
+static void drain_give_up(text *ring, int32 version,
+						  const VirtualTransactionId *open, int n)
+			pg_attribute_noreturn();
+static char *list_pids(const VirtualTransactionId *open, int n);
+static char *list_prepared(const VirtualTransactionId *open, int n);
+
+PG_FUNCTION_INFO_V1(shardring_wait_for_drain);
+
+/*
+ * wait_for_drain(ring, version, timeout): returns when every transaction of
+ * this database that was open at the call has ended.  55000 when the version
+ * is not the committed active one, 55P03 when the time is over.
+ */
+Datum
+shardring_wait_for_drain(PG_FUNCTION_ARGS)
+{
+	VirtualTransactionId *open;
+	TimestampTz deadline;
+	text	   *ring;
+	int32		version;
+	long		nap = SHORTEST_NAP;
+	int			n;
+
+	drain_refuse_nulls(fcinfo);
+	ring = PG_GETARG_TEXT_PP(0);
+	version = PG_GETARG_INT32(1);
+	deadline = drain_deadline(PG_GETARG_INTERVAL_P(2));
+	drain_check_active(fcinfo, ring, version);
+	open = drain_list(&n);
+	while ((n = drain_still_open(open, n)) > 0)
+	{
+		long		left = TimestampDifferenceMilliseconds(
+										GetCurrentTimestamp(), deadline);
+
+		if (left <= 0)
+			drain_give_up(ring, version, open, n);
+		drain_nap(Min(nap, left));
+		nap = Min(nap * 2, LONGEST_NAP);
+	}
+	PG_RETURN_VOID();
+}
+
+/*
+ * A NULL must not look as if all was well.
+ */
+static void
+drain_refuse_nulls(FunctionCallInfo fcinfo)
+{
+	static const char *const names[] = {"ring", "version", "timeout"};
+
+	for (int i = 0; i < (int) lengthof(names); i++)
+		if (PG_ARGISNULL(i))
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("argument \"%s\" must not be null", names[i])));
+}
+
+static TimestampTz
+drain_deadline(Interval *timeout)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz deadline = DatumGetTimestampTz(
+		DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(now),
+							IntervalPGetDatum(timeout)));
+
+	if (deadline < now)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("timeout must not be negative")));
+	return deadline;
+}
+
+/*
+ * 55000 unless the version is active for everybody.  A snapshot that was
+ * taken before the first command of this transaction does not see what the
+ * transaction did itself.
+ */
+static void
+drain_check_active(FunctionCallInfo fcinfo, text *ring, int32 version)
+{
+	CatalogRing row;
+
+	PushCopiedSnapshot(GetLatestSnapshot());
+	GetActiveSnapshot()->curcid = FirstCommandId;
+	catalog_require_ring(catalog_schema(fcinfo), ring, GetActiveSnapshot(),
+						 &row);
+	PopActiveSnapshot();
+	if (row.active_version == NO_VERSION || row.active_version != version)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("version %d of ring \"%s\" is not the active one",
+						version, text_to_cstring(ring)),
+				 row.active_version == NO_VERSION ?
+				 errdetail("No version is active, or none is committed.") :
+				 errdetail("The active version that is committed is %d.",
+						   row.active_version),
+				 errhint("Activate it and commit, then wait.")));
+}
+
+/*
+ * The transactions to wait for.
+ */
+static VirtualTransactionId *
+drain_list(int *n)
+{
+	VirtualTransactionId *open;
+	int			total;
+
+	open = GetCurrentVirtualXIDs(InvalidTransactionId, false, false,
+								 PROC_IS_AUTOVACUUM, &total);
+	*n = 0;
+	for (int i = 0; i < total; i++)
+	{
+		PGPROC	   *proc = compat_vxid_proc(open[i]);
+
+		/* a prepared transaction names a process that does other things now */
+		if (proc == NULL || !compat_vxid_runs(proc, open[i]) ||
+			!is_walsender(proc->pid))
+			open[(*n)++] = open[i];
+	}
+	return open;
+}
+
+static bool
+is_walsender(int pid)
+{
+	bool		found = false;
+
+	for (int i = 0; i < max_wal_senders && !found; i++)
+	{
+		WalSnd	   *walsnd = &WalSndCtl->walsnds[i];
+
+		SpinLockAcquire(&walsnd->mutex);
+		found = walsnd->pid == pid;
+		SpinLockRelease(&walsnd->mutex);
+	}
+	return found;
+}
+
+/*
+ * Moves those that are open still to the front, and counts them.
+ */
+static int
+drain_still_open(VirtualTransactionId *open, int n)
+{
+	int			left = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!VirtualXactLock(open[i], false))
+			open[left++] = open[i];
+	}
+	return left;
+}
+
+static void
+drain_nap(long ms)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 ms, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/*
+ * Raises that the time is over, and who is to blame.
+ */
+static void
+drain_give_up(text *ring, int32 version, const VirtualTransactionId *open,
+			  int n)
+{
+	char	   *pids = list_pids(open, n);
+	char	   *prepared = list_prepared(open, n);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("transactions that may use a version of ring \"%s\" "
+					"before %d are still open", text_to_cstring(ring),
+					version),
+			 errdetail("Processes: %s. Prepared transactions: %s.",
+					   pids, prepared),
+			 errhint("End them, or wait again with a longer timeout.")));
+}
+
+/*
+ * The processes that run these transactions.
+ */
+static char *
+list_pids(const VirtualTransactionId *open, int n)
+{
+	StringInfoData list;
+
+	initStringInfo(&list);
+	for (int i = 0; i < n; i++)
+	{
+		PGPROC	   *proc = compat_vxid_proc(open[i]);
+
+		if (proc != NULL && compat_vxid_runs(proc, open[i]))
+			appendStringInfo(&list, "%s%d", list.len > 0 ? ", " : "",
+							 proc->pid);
+	}
+	return list.len > 0 ? list.data : "none";
+}
+
+/*
+ * The global ids of those that are prepared.
+ */
+static char *
+list_prepared(const VirtualTransactionId *open, int n)
+{
+	MemoryContext context = CurrentMemoryContext;
+	Oid			types[] = {XIDARRAYOID};
+	Datum	   *xids = palloc(n * sizeof(Datum));
+	Datum		array;
+	char	   *list;
+	int			found = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		TransactionId xid = open[i].localTransactionId;
+		bool		more;
+
+		if (!VirtualTransactionIdIsRecoveredPreparedXact(open[i]))
+			xid = TwoPhaseGetXidByVirtualXID(open[i], &more);
+		if (TransactionIdIsValid(xid))
+			xids[found++] = TransactionIdGetDatum(xid);
+	}
+	array = PointerGetDatum(construct_array(xids, found, XIDOID,
+											sizeof(TransactionId), true,
+											TYPALIGN_INT));
+	if (SPI_connect() != SPI_OK_CONNECT ||
+		SPI_execute_with_args("SELECT pg_catalog.string_agg("
+							  "pg_catalog.quote_literal(p.gid), ', ' "
+							  "ORDER BY p.gid COLLATE \"C\") "
+							  "FROM pg_catalog.pg_prepared_xacts AS p "
+							  "WHERE p.transaction "
+							  "OPERATOR(pg_catalog.=) ANY ($1)",
+							  1, types, &array, NULL, true, 1) !=
+		SPI_OK_SELECT)
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not read the prepared transactions")));
+	list = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	list = MemoryContextStrdup(context, list == NULL ? "none" : list);
+	SPI_finish();
+	return list;
+}
