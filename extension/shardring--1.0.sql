@@ -418,7 +418,9 @@ REVOKE EXECUTE ON FUNCTION shardring.keep_rows() FROM PUBLIC;
 /*
  * A restore brings back at most as many rows as the version was sealed with,
  * before or after the row that says how many.  The rows are in already, so
- * a seal that went on meanwhile either waits here or is seen here.
+ * a seal that goes on meanwhile either waits for us or is seen here.  A
+ * version that our snapshot is too old to show cannot be held, so rows of it
+ * are refused.
  */
 CREATE FUNCTION shardring.keep_counts() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -432,6 +434,15 @@ BEGIN
 			ON v.ring = i.ring AND v.version = i.version
 	ORDER BY v.ring, v.version
 	FOR SHARE OF v;
+	SELECT i.ring, i.version INTO changed
+	FROM (SELECT DISTINCT n.ring, n.version FROM inserted AS n) AS i
+		LEFT JOIN shardring.ring_version AS v
+			ON v.ring = i.ring AND v.version = i.version
+	WHERE v.version IS NULL AND shardring.version_exists(i.ring, i.version)
+	LIMIT 1;
+	IF FOUND THEN
+		PERFORM shardring.refuse_snapshot(changed.ring, changed.version);
+	END IF;
 	SELECT v.ring, v.version INTO changed
 	FROM (SELECT DISTINCT n.ring, n.version FROM inserted AS n) AS i
 		JOIN shardring.ring_version AS v
@@ -494,6 +505,27 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.refuse_sealed(text, integer) IS
 	'internal: the error of whoever edits a sealed version';
+
+CREATE FUNCTION shardring.refuse_snapshot(ring text, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	RAISE EXCEPTION 'could not serialize access due to concurrent changes '
+		'of version % of ring "%"', version, ring
+		USING ERRCODE = 'serialization_failure';
+END
+$body$;
+COMMENT ON FUNCTION shardring.refuse_snapshot(text, integer) IS
+	'internal: the error of whoever sees an old state of a version';
+
+CREATE FUNCTION shardring.version_exists(ring text, version integer)
+RETURNS boolean
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 100
+AS 'MODULE_PATHNAME', 'shardring_version_exists';
+COMMENT ON FUNCTION shardring.version_exists(text, integer) IS
+	'internal: whether there is such a version, also if it cannot be seen yet';
 
 CREATE FUNCTION shardring.refuse_rekey(ring text, version integer)
 RETURNS void
@@ -745,6 +777,36 @@ $body$;
 COMMENT ON FUNCTION shardring.require_group(text, integer, text) IS
 	'internal: the row of a group, which must exist';
 
+/*
+ * Rows without a version can be left by plain SQL that ran beside a drop.
+ * They must not become part of a new version that gets their number.
+ */
+CREATE FUNCTION shardring.require_unused(ring text, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF EXISTS (SELECT FROM shardring.shard_group AS g
+			   WHERE g.ring = require_unused.ring
+				   AND g.version = require_unused.version)
+		OR EXISTS (SELECT FROM shardring.shard_map AS m
+				   WHERE m.ring = require_unused.ring
+					   AND m.version = require_unused.version)
+		OR EXISTS (SELECT FROM shardring.shard_pin AS p
+				   WHERE p.ring = require_unused.ring
+					   AND p.version = require_unused.version)
+	THEN
+		RAISE EXCEPTION 'there are rows of version % of ring "%" already',
+			version, ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Delete what shardring.problems() names.';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_unused(text, integer) IS
+	'internal: raises when a version that is to be made has rows already';
+
 CREATE FUNCTION shardring.require_vnodes(vnodes integer) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -884,6 +946,7 @@ BEGIN
 		RAISE EXCEPTION 'ring "%" exists already', ring
 			USING ERRCODE = 'duplicate_object';
 	END IF;
+	PERFORM shardring.require_unused(ring, 1);
 	INSERT INTO shardring.ring_version (ring, version, vnodes)
 	VALUES (create_ring.ring, 1, create_ring.vnodes);
 	IF hash = 'fnv1a' THEN
@@ -952,6 +1015,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
+	PERFORM shardring.require_unused(ring, target);
 	INSERT INTO shardring.ring_version
 		(ring, version, parent, drafted_on, vnodes, note)
 	SELECT v.ring, copy_version.target, v.version,
@@ -1410,9 +1474,7 @@ BEGIN
 	PERFORM shardring.require_sound(ring, draft.version);
 	print := shardring.version_fingerprint(ring, draft.version, true);
 	IF print <> shardring.version_fingerprint(ring, draft.version) THEN
-		RAISE EXCEPTION 'could not serialize access due to a concurrent '
-			'edit of version % of ring "%"', draft.version, ring
-			USING ERRCODE = 'serialization_failure';
+		PERFORM shardring.refuse_snapshot(ring, draft.version);
 	END IF;
 	UPDATE shardring.ring_version AS v
 	SET sealed_at = clock_timestamp(), fingerprint = print,

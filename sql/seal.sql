@@ -384,6 +384,16 @@ FROM (VALUES
 	 $$INSERT INTO shardring.shard_pin VALUES ('r', 2, 5, 'a')$$)
 ) AS e (what, edit);
 
+-- rows without a version do not slip into a new one
+SELECT shardring.create_ring('s');
+INSERT INTO shardring.shard_pin VALUES ('s', 2, 5, 'a'), ('t', 1, 5, 'a');
+SELECT shardring.draft_version('s', 1);
+SELECT shardring.create_ring('t');
+SELECT * FROM shardring.problems();
+DELETE FROM shardring.shard_pin WHERE ring <> 'r';
+SELECT shardring.draft_version('s', 1);
+SELECT shardring.drop_ring('s');
+
 -- Behind the triggers' back: one kind of damage at a time to version 1, which
 -- is active; found by the next load and by problems().  A new session has not
 -- loaded anything yet; it does so first where routing goes on.

@@ -39,6 +39,7 @@ static int	compare_resizes(const void *a, const void *b);
 PG_FUNCTION_INFO_V1(shardring_version_problems);
 PG_FUNCTION_INFO_V1(shardring_version_fingerprint);
 PG_FUNCTION_INFO_V1(shardring_resize_groups);
+PG_FUNCTION_INFO_V1(shardring_version_exists);
 
 /*
  * version_problems(ring, version, fresh): everything that keeps the rows of a
@@ -72,6 +73,24 @@ shardring_version_fingerprint(PG_FUNCTION_ARGS)
 	if (!canon_fingerprint(&def->ring, &shardring_env, hex))
 		key_no_hash();
 	PG_RETURN_TEXT_P(cstring_to_text(hex));
+}
+
+/*
+ * version_exists(ring, version): whether there is such a version now, whatever
+ * the transaction sees.
+ */
+Datum
+shardring_version_exists(PG_FUNCTION_ARGS)
+{
+	CatalogVersion row;
+	bool		found;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	found = catalog_read_version(catalog_schema(fcinfo),
+								 PG_GETARG_TEXT_PP(0), PG_GETARG_INT32(1),
+								 cache_snapshot(), &row);
+	PopActiveSnapshot();
+	PG_RETURN_BOOL(found);
 }
 
 /*
