@@ -486,8 +486,9 @@ SELECT shardring.version_at('r', activated_at) = version AS at_once,
 		IS NOT DISTINCT FROM from_version AS before
 FROM shardring.activation ORDER BY version;
 SELECT shardring.version_at('r', '-infinity'),
-	shardring.version_at('r', 'infinity'), shardring.version_at('x', now()),
+	shardring.version_at('r', 'infinity'),
 	shardring.version_at(NULL, now()), shardring.version_at('r', NULL);
+SELECT shardring.version_at('none', now());
 
 -- drop_version and prune
 SELECT public.try('shardring.' || call), call
