@@ -1622,7 +1622,7 @@ BEGIN
 			DETAIL = format('Version %s is active.', locked.active_version),
 			HINT = 'To go back, draft a new version from the old one.';
 	END IF;
-	IF target.drafted_on IS DISTINCT FROM locked.active_version
+	IF coalesce(target.drafted_on, 0) < locked.active_version
 		AND expected_active IS NULL
 	THEN
 		RAISE EXCEPTION 'version % of ring "%" was drafted while % was active',
