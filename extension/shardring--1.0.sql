@@ -2500,3 +2500,631 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000
 AS 'MODULE_PATHNAME', 'shardring_wait_for_drain';
 COMMENT ON FUNCTION shardring.wait_for_drain(text, integer, interval) IS
 	'waits until no open transaction can use an older version than this one';
+
+/* ---------- Proxies and shards: one document ---------- */
+
+/*
+ * A version as clients in other languages and other servers read it.  What is
+ * in it is told field by field in doc/reference.md.
+ */
+CREATE FUNCTION shardring.export_version(
+	ring text, version integer DEFAULT NULL)
+RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE COST 10000
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	exported shardring.ring_version;
+BEGIN
+	exported := shardring.exported_version(ring, version);
+	RETURN (
+		SELECT jsonb_build_object(
+			'format', 1, 'ring', r.ring, 'hash', r.hash,
+			'hash_tags', r.hash_tags,
+			'rejoin_cooldown', extract(epoch FROM r.rejoin_cooldown),
+			'version', exported.version, 'parent', exported.parent,
+			'drafted_on', exported.drafted_on, 'vnodes', exported.vnodes,
+			'note', exported.note, 'fingerprint', exported.fingerprint,
+			'groups', shardring.exported_groups(r.ring, exported.version),
+			'pins', coalesce((
+				SELECT jsonb_agg(jsonb_build_object(
+					'position', p.key_position, 'group', p.group_name)
+					ORDER BY p.key_position)
+				FROM shardring.shard_pin AS p
+				WHERE p.ring = r.ring AND p.version = exported.version), '[]'),
+			'shards', coalesce((
+				SELECT jsonb_agg(s.shard ORDER BY s.number)
+				FROM shardring.shard AS s
+				WHERE s.ring = r.ring), '[]'))
+		FROM shardring.ring AS r
+		WHERE r.ring = exported.ring);
+END
+$body$;
+COMMENT ON FUNCTION shardring.export_version(text, integer) IS
+	'a sealed version as one document, for clients and other servers';
+
+CREATE FUNCTION shardring.exported_version(ring text, version integer)
+RETURNS shardring.ring_version
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	target integer := coalesce(version, shardring.active_version(ring));
+	found_row shardring.ring_version;
+BEGIN
+	IF ring IS NULL THEN
+		RAISE EXCEPTION 'argument "ring" must not be null'
+			USING ERRCODE = 'null_value_not_allowed';
+	END IF;
+	IF target IS NULL THEN
+		RAISE EXCEPTION 'ring "%" has no active version', ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Activate a version, or say which one with version.';
+	END IF;
+	SELECT v.* INTO found_row FROM shardring.ring_version AS v
+	WHERE v.ring = exported_version.ring AND v.version = target;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'version % of ring "%" does not exist', target, ring
+			USING ERRCODE = 'undefined_object';
+	ELSIF found_row.sealed_at IS NULL THEN
+		RAISE EXCEPTION 'version % of ring "%" is a draft', target, ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Use shardring.seal; what may change is not passed on.';
+	ELSIF shardring.version_fingerprint(ring, target)
+		<> found_row.fingerprint
+	THEN
+		RAISE EXCEPTION
+			'version % of ring "%" was altered after it was sealed',
+			target, ring
+			USING ERRCODE = 'data_corrupted',
+			HINT = 'Use shardring.problems to see what is wrong.';
+	END IF;
+	RETURN found_row;
+END
+$body$;
+COMMENT ON FUNCTION shardring.exported_version(text, integer) IS
+	'internal: the row of a version that may be passed on';
+
+/* Groups and their shards in the order the fingerprint takes them. */
+CREATE FUNCTION shardring.exported_groups(ring text, version integer)
+RETURNS jsonb
+LANGUAGE sql STABLE PARALLEL SAFE COST 10000
+BEGIN ATOMIC
+	SELECT coalesce(jsonb_agg(jsonb_build_object(
+		'name', g.group_name, 'weight', g.weight, 'slots', g.slots,
+		'zone', g.zone, 'points', to_jsonb(g.points), 'shards', (
+			SELECT coalesce(jsonb_agg(jsonb_build_object(
+				'shard', m.shard, 'slots', (
+					SELECT jsonb_agg(jsonb_build_array(lower(s.r),
+													   upper(s.r))
+									 ORDER BY lower(s.r))
+					FROM unnest(m.slots) AS s (r)))
+				ORDER BY convert_to(m.shard, 'UTF8')), '[]')
+			FROM shardring.shard_map AS m
+			WHERE m.ring = g.ring AND m.version = g.version
+				AND m.group_name = g.group_name))
+		ORDER BY convert_to(g.group_name, 'UTF8')), '[]')
+	FROM shardring.shard_group AS g
+	WHERE g.ring = exported_groups.ring
+		AND g.version = exported_groups.version;
+END;
+COMMENT ON FUNCTION shardring.exported_groups(text, integer) IS
+	'internal: the groups of a version as a document has them';
+
+/*
+ * The rows are those of a draft until everything is checked; then the draft
+ * is sealed like any other.  A document may come from anybody: whatever is
+ * wrong with it is 22023.
+ */
+CREATE FUNCTION shardring.import_version(document jsonb) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	ring text;
+	target integer;
+BEGIN
+	PERFORM shardring.refuse_null('document', jsonb_typeof(document));
+	IF jsonb_typeof(document) <> 'object' THEN
+		PERFORM shardring.refuse_document('document', 'an object');
+	END IF;
+	IF document -> 'format' IS DISTINCT FROM '1' THEN
+		PERFORM shardring.refuse_document('format', '1');
+	END IF;
+	ring := shardring.import_ring(document);
+	target := shardring.document_integer(document, 'version', 1, 2147483647);
+	IF shardring.has_version(ring, target,
+							 shardring.document_fingerprint(document))
+	THEN
+		RETURN target;
+	END IF;
+	PERFORM shardring.import_shards(ring, document);
+	INSERT INTO shardring.ring_version
+		(ring, version, parent, drafted_on, vnodes, note)
+	VALUES (ring, target,
+		shardring.document_integer(document, 'parent', 1, target - 1, true),
+		shardring.document_integer(document, 'drafted_on', 1, target - 1,
+								   true),
+		shardring.document_integer(document, 'vnodes', 1, 4194304),
+		shardring.document_text(document, 'note', NULL, true));
+	PERFORM shardring.import_groups(ring, target, document);
+	PERFORM shardring.import_pins(ring, target, document);
+	PERFORM shardring.require_document(ring, target, document);
+	PERFORM shardring.seal(ring, target);
+	RETURN target;
+END
+$body$;
+COMMENT ON FUNCTION shardring.import_version(jsonb) IS
+	'takes over a version from a document, sealed and not active';
+REVOKE EXECUTE ON FUNCTION shardring.import_version(jsonb) FROM PUBLIC;
+
+/* Returns with the ring locked. */
+CREATE FUNCTION shardring.import_ring(document jsonb) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	ring text := shardring.document_text(document, 'ring', 63);
+	hash text := shardring.document_text(document, 'hash', 63);
+	hash_tags boolean := shardring.document_boolean(document, 'hash_tags');
+	number integer := shardring.document_integer(document, 'version', 1,
+												 2147483647);
+	seconds numeric := shardring.document_number(document, 'rejoin_cooldown',
+												 0, 3155760000);
+	locked shardring.ring;
+BEGIN
+	IF hash <> ALL (ARRAY['md5', 'fnv1a', 'murmur3', 'crc16']) THEN
+		PERFORM shardring.refuse_document(
+			'hash', 'md5, fnv1a, murmur3 or crc16');
+	END IF;
+	INSERT INTO shardring.ring
+		(ring, hash, hash_tags, rejoin_cooldown, last_version)
+	VALUES (ring, hash, hash_tags,
+			least(round(seconds, 6) * interval '1 second',
+				  interval '100 years'),
+			number)
+	ON CONFLICT DO NOTHING;
+	locked := shardring.lock_ring(ring);
+	IF locked.hash <> hash OR locked.hash_tags <> hash_tags THEN
+		RAISE EXCEPTION 'ring "%" exists with another hash', ring
+			USING ERRCODE = 'duplicate_object',
+			DETAIL = 'The hash and hash_tags of a ring never change.';
+	END IF;
+	UPDATE shardring.ring AS r SET last_version = number
+	WHERE r.ring = locked.ring AND r.last_version < number;
+	RETURN ring;
+END
+$body$;
+COMMENT ON FUNCTION shardring.import_ring(jsonb) IS
+	'internal: the ring of a document, made when there is none';
+REVOKE EXECUTE ON FUNCTION shardring.import_ring(jsonb) FROM PUBLIC;
+
+CREATE FUNCTION shardring.has_version(
+	ring text, version integer, fingerprint text)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	found_row shardring.ring_version;
+BEGIN
+	SELECT v.* INTO found_row FROM shardring.ring_version AS v
+	WHERE v.ring = has_version.ring AND v.version = has_version.version;
+	IF FOUND AND found_row.sealed_at IS NULL THEN
+		RAISE EXCEPTION 'version % of ring "%" exists as a draft',
+			version, ring
+			USING ERRCODE = 'duplicate_object',
+			HINT = 'Drop it; versions are drafted on one server only.';
+	ELSIF FOUND AND found_row.fingerprint <> fingerprint THEN
+		RAISE EXCEPTION 'version % of ring "%" exists with other content',
+			version, ring
+			USING ERRCODE = 'duplicate_object',
+			DETAIL = format('Its fingerprint is %s, the document has %s.',
+							found_row.fingerprint, fingerprint);
+	END IF;
+	RETURN found_row.version IS NOT NULL;
+END
+$body$;
+COMMENT ON FUNCTION shardring.has_version(text, integer, text) IS
+	'internal: whether a version is there; raises if it is another one';
+REVOKE EXECUTE ON FUNCTION shardring.has_version(text, integer, text)
+	FROM PUBLIC;
+
+/*
+ * Numbers are the same on every server, or the maps were not drafted on one.
+ */
+CREATE FUNCTION shardring.import_shards(ring text, document jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	list jsonb := shardring.document_list(document, 'shards', 'string');
+	other text;
+BEGIN
+	IF (SELECT count(*) <> count(DISTINCT l.shard)
+		FROM jsonb_array_elements_text(list) AS l (shard))
+	THEN
+		PERFORM shardring.refuse_document('shards', 'a list without doubles');
+	END IF;
+	PERFORM shardring.require_name('name of a shard', l.shard, 63)
+	FROM jsonb_array_elements_text(list) AS l (shard);
+	INSERT INTO shardring.shard (ring, shard, number)
+	SELECT import_shards.ring, l.shard, l.number - 1
+	FROM jsonb_array_elements_text(list) WITH ORDINALITY AS l (shard, number)
+	ON CONFLICT DO NOTHING;
+	SELECT l.shard INTO other
+	FROM jsonb_array_elements_text(list) WITH ORDINALITY AS l (shard, number)
+	WHERE NOT EXISTS (SELECT FROM shardring.shard AS s
+					  WHERE s.ring = import_shards.ring
+						  AND s.shard = l.shard AND s.number = l.number - 1)
+	ORDER BY l.number
+	LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'shard "%" of ring "%" has another number here',
+			other, ring
+			USING ERRCODE = 'duplicate_object',
+			HINT = 'Versions are drafted on one server only; drop the ring '
+				'here to take over the one of the document.';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.import_shards(text, jsonb) IS
+	'internal: the shards of a document, with their numbers';
+REVOKE EXECUTE ON FUNCTION shardring.import_shards(text, jsonb) FROM PUBLIC;
+
+CREATE FUNCTION shardring.import_groups(
+	ring text, version integer, document jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	imported jsonb;
+	name text;
+BEGIN
+	FOR imported IN SELECT l.g FROM jsonb_array_elements(
+		shardring.document_list(document, 'groups', 'object')) AS l (g)
+	LOOP
+		name := shardring.document_text(imported, 'name', 255);
+		INSERT INTO shardring.shard_group
+			(ring, version, group_name, weight, slots, zone, points)
+		VALUES (ring, version, name,
+			shardring.document_number(imported, 'weight', 0, 4194304),
+			shardring.document_integer(imported, 'slots', 1, 65536),
+			shardring.document_text(imported, 'zone', 255, true),
+			shardring.document_points(imported))
+		ON CONFLICT DO NOTHING;
+		IF NOT FOUND THEN
+			PERFORM shardring.refuse_document('groups',
+											  'a list without doubles');
+		END IF;
+		PERFORM shardring.import_map(ring, version, name, imported, document);
+	END LOOP;
+END
+$body$;
+COMMENT ON FUNCTION shardring.import_groups(text, integer, jsonb) IS
+	'internal: the groups of a document';
+REVOKE EXECUTE ON FUNCTION shardring.import_groups(text, integer, jsonb)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.import_map(
+	ring text, version integer, group_name text, imported jsonb,
+	document jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	holder jsonb;
+	shard text;
+BEGIN
+	FOR holder IN SELECT l.s FROM jsonb_array_elements(
+		shardring.document_list(imported, 'shards', 'object')) AS l (s)
+	LOOP
+		shard := shardring.document_text(holder, 'shard', 63);
+		IF NOT document -> 'shards' ? shard THEN
+			PERFORM shardring.refuse_document(
+				'shards', format('a list with shard "%s"', shard));
+		END IF;
+		INSERT INTO shardring.shard_map
+			(ring, version, group_name, shard, slots)
+		VALUES (ring, version, group_name, shard,
+				shardring.document_slots(holder))
+		ON CONFLICT DO NOTHING;
+		IF NOT FOUND THEN
+			PERFORM shardring.refuse_document('shards',
+											  'a list without doubles');
+		END IF;
+	END LOOP;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.import_map(text, integer, text, jsonb, jsonb) IS
+	'internal: the shards of a group of a document';
+REVOKE EXECUTE ON FUNCTION
+	shardring.import_map(text, integer, text, jsonb, jsonb) FROM PUBLIC;
+
+CREATE FUNCTION shardring.import_pins(
+	ring text, version integer, document jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	INSERT INTO shardring.shard_pin (ring, version, key_position, group_name)
+	SELECT import_pins.ring, import_pins.version,
+		shardring.document_integer(l.p, 'position', 0, 4294967295),
+		shardring.document_text(l.p, 'group', 255)
+	FROM jsonb_array_elements(
+		shardring.document_list(document, 'pins', 'object')) AS l (p)
+	ON CONFLICT DO NOTHING;
+	IF jsonb_array_length(document -> 'pins') <> (
+		SELECT count(*) FROM shardring.shard_pin AS p
+		WHERE p.ring = import_pins.ring AND p.version = import_pins.version)
+	THEN
+		PERFORM shardring.refuse_document('pins', 'a list without doubles');
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.import_pins(text, integer, jsonb) IS
+	'internal: the pins of a document';
+REVOKE EXECUTE ON FUNCTION shardring.import_pins(text, integer, jsonb)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.require_document(
+	ring text, version integer, document jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	first_problem text;
+	print text;
+BEGIN
+	SELECT p.problem INTO first_problem
+	FROM shardring.version_problems(ring, version) AS p (problem)
+	LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'document of version % of ring "%" is not consistent',
+			version, ring
+			USING ERRCODE = 'invalid_parameter_value',
+			DETAIL = format('Problem: %s.', first_problem);
+	END IF;
+	print := shardring.version_fingerprint(ring, version);
+	IF print <> document ->> 'fingerprint' THEN
+		RAISE EXCEPTION
+			'document of version % of ring "%" has a wrong fingerprint',
+			version, ring
+			USING ERRCODE = 'invalid_parameter_value',
+			DETAIL = format('Its content has %s, it says %s.', print,
+							document ->> 'fingerprint');
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_document(text, integer, jsonb) IS
+	'internal: raises when a document is not what it says';
+REVOKE EXECUTE ON FUNCTION shardring.require_document(text, integer, jsonb)
+	FROM PUBLIC;
+
+/*
+ * Reading fields: each returns a value that the tables take, or raises.
+ */
+
+CREATE FUNCTION shardring.refuse_document(field text, wanted text)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	RAISE EXCEPTION 'field "%" of a document must be %', field, wanted
+		USING ERRCODE = 'invalid_parameter_value';
+END
+$body$;
+COMMENT ON FUNCTION shardring.refuse_document(text, text) IS
+	'internal: the error of a malformed document';
+REVOKE EXECUTE ON FUNCTION shardring.refuse_document(text, text) FROM PUBLIC;
+
+CREATE FUNCTION shardring.document_number(
+	document jsonb, field text, lowest numeric, highest numeric)
+RETURNS numeric
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	result numeric;
+BEGIN
+	IF jsonb_typeof(document -> field) = 'number' THEN
+		result := document ->> field;
+		IF result BETWEEN lowest AND highest THEN
+			RETURN result;
+		END IF;
+	END IF;
+	PERFORM shardring.refuse_document(
+		field, format('a number from %s to %s', lowest, highest));
+	RETURN NULL;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.document_number(jsonb, text, numeric, numeric) IS
+	'internal: a number in a document';
+REVOKE EXECUTE ON FUNCTION
+	shardring.document_number(jsonb, text, numeric, numeric) FROM PUBLIC;
+
+CREATE FUNCTION shardring.document_integer(
+	document jsonb, field text, lowest bigint, highest bigint,
+	nullable boolean DEFAULT false)
+RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	result numeric;
+BEGIN
+	IF nullable AND jsonb_typeof(document -> field) = 'null' THEN
+		RETURN NULL;
+	END IF;
+	result := shardring.document_number(document, field, lowest, highest);
+	IF result <> trunc(result) THEN
+		PERFORM shardring.refuse_document(field, 'an integer');
+	END IF;
+	RETURN result;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.document_integer(jsonb, text, bigint, bigint, boolean) IS
+	'internal: an integer in a document';
+REVOKE EXECUTE ON FUNCTION
+	shardring.document_integer(jsonb, text, bigint, bigint, boolean)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.document_boolean(document jsonb, field text)
+RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF jsonb_typeof(document -> field) IS DISTINCT FROM 'boolean' THEN
+		PERFORM shardring.refuse_document(field, 'true or false');
+	END IF;
+	RETURN document ->> field;
+END
+$body$;
+COMMENT ON FUNCTION shardring.document_boolean(jsonb, text) IS
+	'internal: a truth value in a document';
+REVOKE EXECUTE ON FUNCTION shardring.document_boolean(jsonb, text)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.document_text(
+	document jsonb, field text, longest integer,
+	nullable boolean DEFAULT false)
+RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF nullable AND jsonb_typeof(document -> field) = 'null' THEN
+		RETURN NULL;
+	END IF;
+	IF jsonb_typeof(document -> field) IS DISTINCT FROM 'string' THEN
+		PERFORM shardring.refuse_document(field, 'a string');
+	END IF;
+	IF longest IS NOT NULL THEN
+		PERFORM shardring.require_name(
+			format('field "%s" of a document', field), document ->> field,
+			longest);
+	END IF;
+	RETURN document ->> field;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.document_text(jsonb, text, integer, boolean) IS
+	'internal: a string in a document';
+REVOKE EXECUTE ON FUNCTION
+	shardring.document_text(jsonb, text, integer, boolean) FROM PUBLIC;
+
+CREATE FUNCTION shardring.document_fingerprint(document jsonb) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	print text := shardring.document_text(document, 'fingerprint', 64);
+BEGIN
+	IF print !~ '^[0-9a-f]{64}$' THEN
+		PERFORM shardring.refuse_document(
+			'fingerprint', '64 hexadecimal digits in lower case');
+	END IF;
+	RETURN print;
+END
+$body$;
+COMMENT ON FUNCTION shardring.document_fingerprint(jsonb) IS
+	'internal: the fingerprint in a document';
+REVOKE EXECUTE ON FUNCTION shardring.document_fingerprint(jsonb)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.document_list(
+	document jsonb, field text, kind text)
+RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF jsonb_typeof(document -> field) IS DISTINCT FROM 'array' THEN
+		PERFORM shardring.refuse_document(field, 'a list');
+	END IF;
+	IF EXISTS (SELECT FROM jsonb_array_elements(document -> field) AS l (e)
+			   WHERE jsonb_typeof(l.e) <> kind)
+	THEN
+		PERFORM shardring.refuse_document(
+			field, format('a list of type %s', kind));
+	END IF;
+	RETURN document -> field;
+END
+$body$;
+COMMENT ON FUNCTION shardring.document_list(jsonb, text, text) IS
+	'internal: a list of values of one type in a document';
+REVOKE EXECUTE ON FUNCTION shardring.document_list(jsonb, text, text)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.document_points(imported jsonb) RETURNS bigint[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	list jsonb := shardring.document_list(imported, 'points', 'number');
+	points numeric[];
+BEGIN
+	IF jsonb_array_length(list) > 4194304 THEN
+		PERFORM shardring.refuse_document(
+			'points', 'a list of at most 4194304 numbers');
+	END IF;
+	points := ARRAY(
+		SELECT l.p::numeric
+		FROM jsonb_array_elements(list) WITH ORDINALITY AS l (p, i)
+		ORDER BY l.i);
+	IF EXISTS (SELECT FROM unnest(points) AS u (p)
+			   WHERE u.p NOT BETWEEN 0 AND 4294967295
+				   OR u.p <> trunc(u.p))
+	THEN
+		PERFORM shardring.refuse_document(
+			'points', 'a list of integers from 0 to 4294967295');
+	END IF;
+	RETURN points;
+END
+$body$;
+COMMENT ON FUNCTION shardring.document_points(jsonb) IS
+	'internal: the points of a group in a document';
+REVOKE EXECUTE ON FUNCTION shardring.document_points(jsonb) FROM PUBLIC;
+
+CREATE FUNCTION shardring.document_slots(holder jsonb)
+RETURNS int4multirange
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	result int4multirange := '{}';
+	bounds jsonb;
+	lo integer;
+	hi integer;
+BEGIN
+	FOR bounds IN SELECT l.b FROM jsonb_array_elements(
+		shardring.document_list(holder, 'slots', 'array')) AS l (b)
+	LOOP
+		IF jsonb_array_length(bounds) <> 2 THEN
+			PERFORM shardring.refuse_document('slots',
+											  'a list of pairs of integers');
+		END IF;
+		bounds := jsonb_build_object('lo', bounds -> 0, 'hi', bounds -> 1);
+		lo := shardring.document_integer(bounds, 'lo', 0, 65535);
+		hi := shardring.document_integer(bounds, 'hi', lo + 1, 65536);
+		result := result + int4multirange(int4range(lo, hi));
+	END LOOP;
+	IF isempty(result) THEN
+		PERFORM shardring.refuse_document('slots', 'a list of slots');
+	END IF;
+	RETURN result;
+END
+$body$;
+COMMENT ON FUNCTION shardring.document_slots(jsonb) IS
+	'internal: the slots of a shard in a document';
+REVOKE EXECUTE ON FUNCTION shardring.document_slots(jsonb) FROM PUBLIC;
