@@ -1,19 +1,14 @@
 #!/usr/bin/python3
-"""client.py: routes keys by the document of shardring.export_version.
-
-The reference for a client in another language; it shares no code with the
-extension.  As a program: client.py DOCUMENT <KEYS, one key a line; prints
-position, group, slot and shard of each, separated by tabs.
-"""
+"""client.py: routes keys by the document of shardring.export_version, and shares
+no code with the extension.  client.py DOCUMENT <KEYS, one a line, prints the
+position, group, slot and shard of each, separated by tabs."""
 import binascii, bisect, hashlib, json, struct, sys
-
 
 def fnv1a(data):
     h = 2166136261
     for byte in data:
         h = (h ^ byte) * 16777619 & 0xFFFFFFFF
     return h
-
 
 def murmur3(data):
     def mix(k):
@@ -28,10 +23,8 @@ def murmur3(data):
     h = (h ^ h >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
     return h ^ h >> 16
 
-
 HASHES = {'md5': lambda data: int.from_bytes(hashlib.md5(data).digest()[:4], 'big'),
           'fnv1a': fnv1a, 'murmur3': murmur3, 'crc16': lambda data: binascii.crc_hqx(data, 0)}
-
 
 class Ring:
     def __init__(self, document):
@@ -46,8 +39,7 @@ class Ring:
 
     def position(self, key):
         data = key.encode()
-        start = data.find(b'{')
-        end = data.find(b'}', start + 1)
+        start, end = data.find(b'{'), data.find(b'}', data.find(b'{') + 1)
         if self.hash_tags and start >= 0 and end > start + 1:
             data = data[start + 1:end]
         return self.hash(data)
@@ -60,7 +52,6 @@ class Ring:
         return position, name, slot, next(
             holder['shard'] for holder in self.groups[name]['shards']
             if any(lo <= slot < hi for lo, hi in holder['slots']))
-
 
 if __name__ == '__main__':
     with open(sys.argv[1], encoding='utf-8') as file:
