@@ -2493,6 +2493,129 @@ COMMENT ON FUNCTION
 	shardring.simulate(integer, integer, integer, integer, text) IS
 	'what four ways to share keys out move, and how even they are';
 
+CREATE FUNCTION shardring.rehearse(
+	ring text, from_version integer, to_version integer, relation regclass,
+	key_column name, load_column name DEFAULT NULL)
+RETURNS TABLE (shard text, rows_before bigint, rows_after bigint,
+	rows_in bigint, rows_out bigint, bytes_before bigint, bytes_after bigint,
+	load_before numeric, load_after numeric)
+LANGUAGE plpgsql STABLE PARALLEL RESTRICTED COST 1000000 ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF num_nulls(ring, from_version, to_version, relation, key_column) > 0
+	THEN
+		RETURN;
+	END IF;
+	RETURN QUERY EXECUTE shardring.rehearse_query(
+		ring, from_version, to_version, relation, key_column, load_column);
+END
+$body$;
+COMMENT ON FUNCTION shardring.rehearse(
+	text, integer, integer, regclass, name, name) IS
+	'rows, bytes and load of each shard before and after, from a real table';
+
+/*
+ * One pass: rows are counted by pairs of shards in workers, and the few
+ * pairs are shared out to shards at the end.  Shards without rows are added
+ * as pairs of nothing.
+ */
+CREATE FUNCTION shardring.rehearse_query(
+	ring text, from_version integer, to_version integer, relation regclass,
+	key_column name, load_column name DEFAULT NULL)
+RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1000
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	key text := shardring.key_expression(relation, key_column);
+	bytes text := (
+		SELECT string_agg(format(
+			'coalesce(pg_catalog.pg_column_size(%I), 0)', a.attname), ' + '
+			ORDER BY a.attnum)
+		FROM pg_catalog.pg_attribute AS a
+		WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped);
+	no_load text := CASE WHEN load_column IS NULL
+		THEN 'NULL::pg_catalog.numeric' ELSE '0' END;
+	load text := CASE WHEN load_column IS NULL THEN no_load
+		ELSE format('coalesce(pg_catalog.sum(%I::pg_catalog.numeric), 0)',
+					load_column) END;
+BEGIN
+	RETURN format(
+$query$SELECT s.shard,
+	pg_catalog.sum(p.rows) FILTER (WHERE s.before)::pg_catalog.int8
+		AS rows_before,
+	pg_catalog.sum(p.rows) FILTER (WHERE NOT s.before)::pg_catalog.int8
+		AS rows_after,
+	pg_catalog.sum(p.moving) FILTER (WHERE NOT s.before)::pg_catalog.int8
+		AS rows_in,
+	pg_catalog.sum(p.moving) FILTER (WHERE s.before)::pg_catalog.int8
+		AS rows_out,
+	pg_catalog.sum(p.bytes) FILTER (WHERE s.before)::pg_catalog.int8
+		AS bytes_before,
+	pg_catalog.sum(p.bytes) FILTER (WHERE NOT s.before)::pg_catalog.int8
+		AS bytes_after,
+	pg_catalog.sum(p.load) FILTER (WHERE s.before) AS load_before,
+	pg_catalog.sum(p.load) FILTER (WHERE NOT s.before) AS load_after
+FROM (
+	SELECT c.from_shard, c.to_shard, c.rows,
+		CASE WHEN c.from_shard OPERATOR(pg_catalog.=) c.to_shard THEN 0
+			ELSE c.rows END AS moving,
+		c.bytes, c.load
+	FROM (
+		SELECT shardring.shard_for(%1$L, %4$s, %2$s) AS from_shard,
+			shardring.shard_for(%1$L, %4$s, %3$s) AS to_shard,
+			pg_catalog.count(*) AS rows,
+			pg_catalog.sum(%5$s) AS bytes,
+			%6$s AS load
+		FROM %7$s
+		GROUP BY 1, 2
+	) AS c
+	UNION ALL
+	SELECT n.shard, n.shard, 0, 0, 0, %8$s
+	FROM (
+		SELECT b.shard FROM shardring.shard_shares(%1$L, %2$s) AS b
+		UNION ALL
+		SELECT a.shard FROM shardring.shard_shares(%1$L, %3$s) AS a
+	) AS n
+) AS p
+	CROSS JOIN LATERAL (VALUES
+		(CASE WHEN p.from_shard IS NULL
+			THEN shardring.refuse_null_keys(%9$L, p.rows)
+			ELSE p.from_shard END, true),
+		(p.to_shard, false)
+	) AS s (shard, before)
+GROUP BY s.shard
+ORDER BY s.shard COLLATE pg_catalog."C"$query$,
+		ring, from_version, to_version, key, bytes, load, relation, no_load,
+		key_column);
+END
+$body$;
+COMMENT ON FUNCTION shardring.rehearse_query(
+	text, integer, integer, regclass, name, name) IS
+	'the query that rehearse runs, for EXPLAIN';
+
+CREATE FUNCTION shardring.refuse_null_keys(key_column name, keys bigint)
+RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	RAISE EXCEPTION 'column % has % NULL keys', quote_ident(key_column), keys
+		USING ERRCODE = 'null_value_not_allowed',
+		HINT = 'A NULL key has no shard.';
+END
+$body$;
+COMMENT ON FUNCTION shardring.refuse_null_keys(name, bigint) IS
+	'internal: raises that there are NULL keys, and how many';
+
+CREATE FUNCTION shardring.key_expression(relation regclass, key_column name)
+RETURNS text
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100
+AS 'MODULE_PATHNAME', 'shardring_key_expression';
+COMMENT ON FUNCTION shardring.key_expression(regclass, name) IS
+	'internal: SQL for the values of a column as one of the key types';
+
 CREATE FUNCTION shardring.wait_for_drain(
 	ring text, version integer, timeout interval DEFAULT '1 min')
 RETURNS void

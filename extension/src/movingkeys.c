@@ -61,6 +61,7 @@ static void moves_put(KeyMoves *moves, KeyType type, Datum key,
 static Datum key_text(KeyType type, Datum key);
 static KeyColumn find_column(Oid relation, const char *name);
 static void set_column_type(KeyColumn *column, Oid type, const char *name);
+static char *key_expression(const KeyColumn *column);
 static void run_query(const char *query, DestReceiver *receiver);
 static void receiver_startup(DestReceiver *self, int operation,
 							 TupleDesc typeinfo);
@@ -71,6 +72,7 @@ static void refuse_nulls(const KeyMoves *moves, const char *where);
 
 PG_FUNCTION_INFO_V1(shardring_moving_keys_array);
 PG_FUNCTION_INFO_V1(shardring_moving_keys_relation);
+PG_FUNCTION_INFO_V1(shardring_key_expression);
 
 /*
  * moving_keys(ring, from_version, to_version, keys): those of the keys that
@@ -115,10 +117,23 @@ shardring_moving_keys_relation(PG_FUNCTION_ARGS)
 	};
 
 	moves_begin(&moves, fcinfo);
-	run_query(psprintf("SELECT %s::pg_catalog.%s FROM %s", column.column,
-					   column.type_name, column.table), &receiver.pub);
+	run_query(psprintf("SELECT %s FROM %s", key_expression(&column),
+					   column.table), &receiver.pub);
 	refuse_nulls(&moves, psprintf("column %s", column.column));
 	return (Datum) 0;
+}
+
+/*
+ * key_expression(relation, key_column): SQL for the column's values as one of
+ * the key types.
+ */
+Datum
+shardring_key_expression(PG_FUNCTION_ARGS)
+{
+	KeyColumn	column = find_column(PG_GETARG_OID(0),
+									 NameStr(*PG_GETARG_NAME(1)));
+
+	PG_RETURN_TEXT_P(cstring_to_text(key_expression(&column)));
 }
 
 static void
@@ -257,6 +272,12 @@ set_column_type(KeyColumn *column, Oid type, const char *name)
 				 errmsg("column \"%s\" of type %s cannot be a key", name,
 						format_type_be(type)),
 				 errhint("Keys are text, bigint or uuid.")));
+}
+
+static char *
+key_expression(const KeyColumn *column)
+{
+	return psprintf("%s::pg_catalog.%s", column->column, column->type_name);
 }
 
 /*
