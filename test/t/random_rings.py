@@ -160,7 +160,7 @@ CREATE TEMP TABLE place (ring text, version int, key text, at bigint,
 BEGIN;""")
     histories = {}
     for i in range(rings):
-        ring = f"r{i}"
+        ring = f"r{seed}-{i}"
         histories[ring] = Case(rng, ring).history()
     print("COMMIT;\n\\o\nCOPY print FROM stdin;")
     for ring, versions in histories.items():
