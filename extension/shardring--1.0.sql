@@ -1472,10 +1472,7 @@ BEGIN
 	PERFORM shardring.lock_ring(ring);
 	draft := shardring.lock_draft(ring, version);
 	PERFORM shardring.require_sound(ring, draft.version);
-	print := shardring.version_fingerprint(ring, draft.version, true);
-	IF print <> shardring.version_fingerprint(ring, draft.version) THEN
-		PERFORM shardring.refuse_snapshot(ring, draft.version);
-	END IF;
+	print := shardring.settled_fingerprint(ring, draft.version);
 	UPDATE shardring.ring_version AS v
 	SET sealed_at = clock_timestamp(), fingerprint = print,
 		group_rows = (SELECT count(*) FROM shardring.shard_group AS g
@@ -1491,6 +1488,23 @@ $body$;
 COMMENT ON FUNCTION shardring.seal(text, integer) IS
 	'checks everything in a draft, and ends all changes to it';
 REVOKE EXECUTE ON FUNCTION shardring.seal(text, integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.settled_fingerprint(ring text, version integer)
+RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	print text := shardring.version_fingerprint(ring, version, true);
+BEGIN
+	IF print <> shardring.version_fingerprint(ring, version) THEN
+		PERFORM shardring.refuse_snapshot(ring, version);
+	END IF;
+	RETURN print;
+END
+$body$;
+COMMENT ON FUNCTION shardring.settled_fingerprint(text, integer) IS
+	'internal: the fingerprint of a locked draft, if the transaction sees it';
 
 CREATE FUNCTION shardring.require_sound(ring text, version integer)
 RETURNS void
@@ -1929,8 +1943,8 @@ COMMENT ON FUNCTION shardring.drop_ring(text) IS
 REVOKE EXECUTE ON FUNCTION shardring.drop_ring(text) FROM PUBLIC;
 
 /*
- * The versions' own rows go first: that waits for edits that hold them, so
- * that what these added is seen and deleted below.
+ * Locking the versions waits for edits that hold them, so that what these
+ * added is seen and deleted, or, where the snapshot is older, refused.
  */
 CREATE FUNCTION shardring.erase_versions(ring text, versions integer[])
 RETURNS void
@@ -1939,6 +1953,14 @@ SET search_path = pg_catalog, pg_temp
 SET shardring.dropping = 'on'
 AS $body$
 BEGIN
+	PERFORM FROM shardring.ring_version AS v
+	WHERE v.ring = erase_versions.ring
+		AND (versions IS NULL OR v.version = ANY (versions))
+	FOR UPDATE;
+	PERFORM shardring.settled_fingerprint(v.ring, v.version)
+	FROM shardring.ring_version AS v
+	WHERE v.ring = erase_versions.ring AND v.sealed_at IS NULL
+		AND (versions IS NULL OR v.version = ANY (versions));
 	DELETE FROM shardring.ring_version AS v
 	WHERE v.ring = erase_versions.ring
 		AND (versions IS NULL OR v.version = ANY (versions));
