@@ -348,24 +348,24 @@ ring_push_arc(RingArcs *arcs, uint32_t end, uint32_t owner)
 
 /*
  * The table over the top bits, with one entry more than there are buckets, so
- * that every bucket has a next one.
+ * that every bucket has a next one.  The first arc that does not end before a
+ * bucket is as many arcs in as end in the buckets below.
  */
 static void
 ring_fill_buckets(RingArcs *arcs, uint32_t *buckets)
 {
 	uint32_t	bits = ring_bucket_bits(arcs->n);
-	uint32_t	arc = 0;
-	uint32_t	b;
+	uint32_t	nbuckets = UINT32_C(1) << bits;
+	uint32_t	i;
 
 	arcs->shift = 32 - bits;
 	arcs->buckets = buckets;
-	for (b = 0; b < UINT32_C(1) << bits; b++)
-	{
-		while (arcs->ends[arc] < b << arcs->shift)
-			arc++;
-		buckets[b] = arc;
-	}
-	buckets[b] = arcs->n - 1;
+	memset(buckets, 0, ((size_t) nbuckets + 1) * sizeof(uint32_t));
+	for (i = 0; i < arcs->n; i++)
+		buckets[(arcs->ends[i] >> arcs->shift) + 1]++;
+	for (i = 1; i < nbuckets; i++)
+		buckets[i] += buckets[i - 1];
+	buckets[nbuckets] = arcs->n - 1;
 }
 
 /*

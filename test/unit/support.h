@@ -77,6 +77,7 @@ extern RingName test_name(const char *name);
 extern uint32_t test_hash(HashKind kind, const char *key);
 extern TestRing *test_ring(HashKind hash);
 extern TestRing *test_ring_of(uint32_t npoints,...);
+extern TestRing *test_one_group(uint32_t slots);
 extern TestRing *test_copy(const TestRing *ring);
 extern TestGroup *test_group(TestRing *ring, const char *name);
 extern TestGroup *test_add(TestRing *ring, const char *name, uint32_t slots);
@@ -92,6 +93,16 @@ extern Ring *test_build(const TestRing *ring);
 /* asking them */
 extern TestPlace test_locate(const TestRing *ring, uint32_t position);
 extern const char *test_owner(const Ring *ring, uint32_t position);
+extern const char *test_owner_of(const Ring *ring, const char *key);
+extern void test_check_place(const TestRing *model, const Ring *ring,
+							 uint32_t position);
+extern uint32_t *test_salts(TestRing *ring, const char *name);
+extern DiffList *test_list(const Ring *from, const Ring *to, DiffScope scope);
+extern uint64_t test_count_rest(uint64_t n, uint64_t cycle, uint64_t rest);
 extern bool test_is(RingName name, const char *string);
+
+/* random rings (chance.c) */
+extern TestRing *test_any_ring(bool close);
+extern void test_change(TestRing *ring, bool close);
 
 #endif							/* SHARDRING_SUPPORT_H */

@@ -1,0 +1,66 @@
+/*
+ * test_names.c
+ *		Names: their order, and the two encodings they come in.
+ */
+#include "support.h"
+
+static void
+orders_names_by_bytes(void **state)
+{
+	(void) state;
+	assert_true(ring_name_compare(test_name(""), test_name("")) == 0);
+	assert_true(ring_name_compare(test_name(""), test_name("a")) < 0);
+	assert_true(ring_name_compare(test_name("a"), test_name("ab")) < 0);
+	assert_true(ring_name_compare(test_name("b"), test_name("ab")) > 0);
+	assert_true(ring_name_compare(test_name("Z"), test_name("a")) < 0);
+	assert_true(ring_name_compare(test_name("z"), test_name("\xc3\xa9")) < 0);
+	assert_true(ring_name_compare(test_name("same"), test_name("same")) == 0);
+	assert_true(ring_name_compare((RingName) {NULL, 0},
+								  (RingName) {NULL, 0}) == 0);
+}
+
+/*
+ * In a database that is not UTF-8, names are shown as they are there, but
+ * ordered by their UTF-8 bytes; and the definition may be dropped.
+ */
+static void
+keeps_names_in_both_encodings(void **state)
+{
+	char		latin1[] = "\xe9";
+	char		utf8[] = "\xc3\xa9";
+	char		ascii[] = "\xc4";	/* sorts between the two above */
+	char		ascii_utf8[] = "\xc3\x84";
+	RingRange	ranges[] = {{0, 1}, {1, 2}};
+	RingShardDef shards[] = {
+		{{ascii, 1}, {ascii_utf8, 2}, 1, &ranges[0]},
+		{{latin1, 1}, {utf8, 2}, 1, &ranges[1]}
+	};
+	uint32_t	point = 5;
+	RingGroupDef group = {{latin1, 1}, {utf8, 2}, 2, 1, 1, &point, 2, shards};
+	RingDef		def = {HASH_MD5, true, 1, &group, 0, NULL};
+	Ring	   *ring = ring_build(&def, &test_env);
+
+	(void) state;
+	latin1[0] = utf8[1] = ascii[0] = ascii_utf8[1] = '?';
+	ranges[0].hi = shards[0].nranges = group.slots = point = 77;
+	assert_true(ring->hash_tags);
+	assert_int_equal(ring->nshards, 2);
+	assert_true(test_is(ring->shards[0], "\xc4"));
+	assert_true(test_is(ring->shards[1], "\xe9"));
+	assert_true(test_is(ring->shards_utf8[0], "\xc3\x84"));
+	assert_true(test_is(ring->shards_utf8[1], "\xc3\xa9"));
+	assert_true(test_is(ring->groups[0].name, "\xe9"));
+	assert_true(test_is(ring->groups[0].utf8, "\xc3\xa9"));
+	assert_int_equal(ring->groups[0].slots, 2);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(orders_names_by_bytes),
+		TEST(keeps_names_in_both_encodings)
+	};
+
+	return cmocka_run_group_tests_name("names", tests, NULL, NULL);
+}
