@@ -4,6 +4,7 @@
 --	implementations of the hashes; a query that compares lists what is wrong,
 --	so it should list nothing.
 --
+\set SHOW_CONTEXT never
 SET client_encoding = 'UTF8';
 CREATE EXTENSION shardring;
 

@@ -6,6 +6,7 @@
 -- Rings are called R(...) after their groups in the order they were added,
 -- 160 points each unless said.
 --
+\set SHOW_CONTEXT never
 SET client_encoding = 'UTF8';
 CREATE EXTENSION shardring;
 

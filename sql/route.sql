@@ -3,6 +3,7 @@
 --	shard_for, shard_at, locate, active_version and require_version: the
 --	overloads, NULL, errors, plans, and the session around them.
 --
+\set SHOW_CONTEXT never
 SET client_encoding = 'UTF8';
 CREATE EXTENSION shardring;
 
