@@ -52,6 +52,7 @@ tell_story()
 	story routes.sql
 	story draft.sql
 	story plan.sql
+	story rehearse.sql
 	story list.sql
 	show_file accounts.csv
 	copy_moving

@@ -1,6 +1,6 @@
 -- copy.sql: says what copy_moving of demo.sh does
 
-\echo == 8. Copy what moves ====================================================
+\echo == 9. Copy what moves ====================================================
 \echo
 \echo The shards know nothing of rings.  move_predicate gives them the plan as
 \echo plain SQL, for COPY as here, or for CREATE PUBLICATION ... WHERE:

@@ -1,7 +1,7 @@
 -- final.sql: every row is where version 2 says, once
 
 \pset footer off
-\echo == 11. Is every row where it belongs? ====================================
+\echo == 12. Is every row where it belongs? ====================================
 \echo
 \echo Held: what is in all 18 databases now.
 \echo

@@ -1,7 +1,7 @@
 -- list.sql: writes the moving keys into files
 
 \pset footer off
-\echo == 7. The moving keys in a file ==========================================
+\echo == 8. The moving keys in a file ==========================================
 \echo
 \echo One line a key, for a migration script, or to warm a cache beforehand:
 \echo

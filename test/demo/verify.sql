@@ -1,10 +1,10 @@
 -- verify.sql: compares the rows that were copied with the plan
 
 \pset footer off
-\echo == 9. Are the rows that moved the rows of the plan? ======================
+\echo == 10. Are the rows that moved the rows of the plan? =====================
 \echo
-\echo Planned: the keys in the files of step 7, listed by moving_keys.
-\echo Copied: the keys that went through step 8, chosen by move_predicate.
+\echo Planned: the keys in the files of step 8, listed by moving_keys.
+\echo Copied: the keys that went through step 9, chosen by move_predicate.
 \echo
 CREATE TABLE planned (relation text DEFAULT 'account', key text,
   from_shard text, to_shard text);
