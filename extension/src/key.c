@@ -7,8 +7,10 @@
  */
 #include "shardring.h"
 
+#include "catalog/pg_type.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "parser/parse_coerce.h"
 #include "utils/builtins.h"
 #include "utils/uuid.h"
 
@@ -32,6 +34,28 @@ key_hash_kind(text *name)
 						text_to_cstring(name)),
 				 errhint("Known are md5, fnv1a, murmur3 and crc16.")));
 	return kind;
+}
+
+/*
+ * The type that values of a column are hashed as, or 42804: those that
+ * shard_for takes, and those that become them without a function.  "type" is
+ * not a domain.
+ */
+KeyType
+key_column_type(Oid type, const char *column)
+{
+	if (type == INT2OID || type == INT4OID || type == INT8OID)
+		return KEY_INT8;
+	if (type == UUIDOID)
+		return KEY_UUID;
+	if (type == NAMEOID || type == BPCHAROID ||
+		IsBinaryCoercible(type, TEXTOID))
+		return KEY_TEXT;
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("column \"%s\" of type %s cannot be a key", column,
+					format_type_be(type)),
+			 errhint("Keys are text, bigint or uuid.")));
 }
 
 /*

@@ -11,12 +11,10 @@
 #include "shardring.h"
 
 #include "access/attnum.h"
-#include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "executor/tuptable.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "parser/parse_coerce.h"
 #include "tcop/dest.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -60,7 +58,6 @@ static void moves_put(KeyMoves *moves, KeyType type, Datum key,
 					  const RingPlace *to);
 static Datum key_text(KeyType type, Datum key);
 static KeyColumn find_column(Oid relation, const char *name);
-static void set_column_type(KeyColumn *column, Oid type, const char *name);
 static char *key_expression(const KeyColumn *column);
 static void run_query(const char *query, DestReceiver *receiver);
 static void receiver_startup(DestReceiver *self, int operation,
@@ -235,43 +232,14 @@ find_column(Oid relation, const char *name)
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("column \"%s\" of relation \"%s\" does not exist",
 						name, table)));
-	set_column_type(&column, getBaseType(get_atttype(relation, number)),
-					name);
+	column.type = key_column_type(getBaseType(get_atttype(relation, number)),
+								  name);
+	column.type_name = column.type == KEY_INT8 ? "int8" :
+		column.type == KEY_UUID ? "uuid" : "text";
 	column.table = quote_qualified_identifier(
 			get_namespace_name(get_rel_namespace(relation)), table);
 	column.column = psprintf("%s", quote_identifier(name));
 	return column;
-}
-
-/*
- * The same types that shard_for takes, and those that become them without a
- * function.
- */
-static void
-set_column_type(KeyColumn *column, Oid type, const char *name)
-{
-	if (type == INT2OID || type == INT4OID || type == INT8OID)
-	{
-		column->type = KEY_INT8;
-		column->type_name = "int8";
-	}
-	else if (type == UUIDOID)
-	{
-		column->type = KEY_UUID;
-		column->type_name = "uuid";
-	}
-	else if (type == NAMEOID || type == BPCHAROID ||
-			 IsBinaryCoercible(type, TEXTOID))
-	{
-		column->type = KEY_TEXT;
-		column->type_name = "text";
-	}
-	else
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("column \"%s\" of type %s cannot be a key", name,
-						format_type_be(type)),
-				 errhint("Keys are text, bigint or uuid.")));
 }
 
 static char *

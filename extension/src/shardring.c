@@ -20,6 +20,9 @@ static void env_pause(void *arg);
 /* Memory of the current context, which errors release; cancel works. */
 const RingEnv shardring_env = {env_alloc, env_pause, NULL};
 
+/* The settings. */
+char	   *setting_shard = NULL;
+int			setting_remote_timeout;
 static bool dropping = false;
 
 /*
@@ -36,6 +39,16 @@ _PG_init(void)
 							 GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE |
 							 GUC_DISALLOW_IN_FILE,
 							 NULL, NULL, NULL);
+	DefineCustomStringVariable("shardring.shard",
+							   "The shard that this database is.",
+							   "guard and require_here compare with it.",
+							   &setting_shard, "", PGC_SUSET, 0,
+							   NULL, NULL, NULL);
+	DefineCustomIntVariable("shardring.remote_timeout",
+							"How long each shard may take to answer.",
+							"For shard_status, probe and push_version.",
+							&setting_remote_timeout, 10000, 1, INT_MAX / 2,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("shardring");
 	cache_init();
 }

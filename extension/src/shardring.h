@@ -33,6 +33,8 @@
 /* ---------- shardring.c ---------- */
 
 extern const RingEnv shardring_env;
+extern char *setting_shard;
+extern int	setting_remote_timeout;	/* ms */
 
 /* ---------- catalog.c: the tables ---------- */
 
@@ -154,6 +156,7 @@ typedef enum KeyType
 } KeyType;
 
 extern HashKind key_hash_kind(text *name);
+extern KeyType key_column_type(Oid type, const char *column);
 extern uint32 key_position(HashKind hash, bool hash_tags, KeyType type,
 						   Datum key);
 extern uint32 key_bytes_position(HashKind hash, const char *bytes,

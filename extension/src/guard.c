@@ -1,0 +1,291 @@
+/*
+ * guard.c
+ *		Does this row belong on this shard?
+ *
+ * Rules of this file:
+ *	- what is asked is not which version the statement sees but which one is
+ *	  active now: a snapshot of its own is taken, once for a statement of the
+ *	  trigger and once for a call of require_here.  With the transaction's
+ *	  snapshot, an old REPEATABLE READ transaction could write after a switch;
+ *	- who this shard is says the setting shardring.shard;
+ *	- a wrong shard is SR001, and its DETAIL tells a client where to go:
+ *
+ *		version=3 group="node-8" slot=5 shard="node-8-1"
+ *
+ *	  with quotation marks inside names doubled.
+ */
+#include "shardring.h"
+
+#include "catalog/pg_type.h"
+#include "commands/trigger.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+/* What a trigger knows during one statement on one table. */
+typedef struct Guard
+{
+	const CacheMemo *memo;
+	AttrNumber	column;
+	Oid			type;			/* of the column; no domain */
+	KeyType		key_type;
+} Guard;
+
+static const Guard *guard_of_statement(FunctionCallInfo fcinfo,
+									   TriggerData *data);
+static void check_trigger(TriggerData *data);
+static AttrNumber key_column(Relation table, const char *name);
+static void guard_row(const Guard *guard, Relation table, HeapTuple row);
+static Datum key_value(const Guard *guard, Datum value);
+static Datum require_here(FunctionCallInfo fcinfo, KeyType type);
+static const CacheMemo *active_ring(FunctionCallInfo fcinfo, text *ring);
+static void check_here(const CacheMemo *memo, uint32 position,
+					   Relation table);
+static bool is_here(RingName shard);
+static void refuse_position(const CacheMemo *memo, const RingPlace *place,
+							Relation table);
+static char *quoted(RingName name);
+
+PG_FUNCTION_INFO_V1(shardring_guard);
+PG_FUNCTION_INFO_V1(shardring_require_here_text);
+PG_FUNCTION_INFO_V1(shardring_require_here_int8);
+PG_FUNCTION_INFO_V1(shardring_require_here_uuid);
+
+/*
+ * guard(ring, key column): lets a row be written if its key lives here.
+ */
+Datum
+shardring_guard(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	const Guard *guard;
+
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"guard\" must be called by a trigger")));
+	guard = fcinfo->flinfo->fn_extra == NULL ? NULL :
+		cache_call_site(fcinfo)->extra;
+	if (guard == NULL)
+		guard = guard_of_statement(fcinfo, data);
+	guard_row(guard, data->tg_relation, data->tg_trigtuple);
+	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
+		return PointerGetDatum(data->tg_trigtuple);
+	guard_row(guard, data->tg_relation, data->tg_newtuple);
+	return PointerGetDatum(data->tg_newtuple);
+}
+
+/*
+ * require_here(ring, key): the shard, or SR001 when it is another one.
+ */
+Datum
+shardring_require_here_text(PG_FUNCTION_ARGS)
+{
+	return require_here(fcinfo, KEY_TEXT);
+}
+
+Datum
+shardring_require_here_int8(PG_FUNCTION_ARGS)
+{
+	return require_here(fcinfo, KEY_INT8);
+}
+
+Datum
+shardring_require_here_uuid(PG_FUNCTION_ARGS)
+{
+	return require_here(fcinfo, KEY_UUID);
+}
+
+/*
+ * Looks everything up, once for a statement: the executor gives each
+ * statement and each table its own function information.
+ */
+static const Guard *
+guard_of_statement(FunctionCallInfo fcinfo, TriggerData *data)
+{
+	CallSite   *site = cache_call_site(fcinfo);
+	char	  **args = data->tg_trigger->tgargs;
+	Guard	   *guard = MemoryContextAllocZero(site->context, sizeof(Guard));
+	Relation	table = data->tg_relation;
+
+	check_trigger(data);
+	guard->column = key_column(table, args[1]);
+	guard->type = getBaseType(TupleDescAttr(RelationGetDescr(table),
+											guard->column - 1)->atttypid);
+	guard->key_type = key_column_type(guard->type, args[1]);
+	guard->memo = active_ring(fcinfo, cstring_to_text(args[0]));
+	site->extra = guard;
+	return guard;
+}
+
+static void
+check_trigger(TriggerData *data)
+{
+	if (!TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
+		!TRIGGER_FIRED_BEFORE(data->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("trigger \"%s\" must be BEFORE and FOR EACH ROW",
+						data->tg_trigger->tgname)));
+	if (data->tg_trigger->tgnargs != 2)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("trigger \"%s\" needs a ring and a key column",
+						data->tg_trigger->tgname)));
+}
+
+/*
+ * The number of a column that a BEFORE trigger can see.
+ */
+static AttrNumber
+key_column(Relation table, const char *name)
+{
+	AttrNumber	column = get_attnum(RelationGetRelid(table), name);
+
+	if (column <= InvalidAttrNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("column \"%s\" of relation \"%s\" does not exist",
+						name, RelationGetRelationName(table))));
+	if (TupleDescAttr(RelationGetDescr(table), column - 1)->attgenerated)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("generated column \"%s\" cannot be guarded", name),
+				 errdetail("It is computed after BEFORE triggers.")));
+	return column;
+}
+
+static void
+guard_row(const Guard *guard, Relation table, HeapTuple row)
+{
+	TupleDesc	desc = RelationGetDescr(table);
+	const Ring *ring = guard->memo->ring;
+	bool		isnull;
+	Datum		value = heap_getattr(row, guard->column, desc, &isnull);
+
+	if (isnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("key column \"%s\" is null",
+						NameStr(TupleDescAttr(desc,
+											  guard->column - 1)->attname)),
+				 errhint("A NULL key has no shard."),
+				 errtablecol(table, guard->column)));
+	check_here(guard->memo,
+			   key_position(ring->hash, ring->hash_tags, guard->key_type,
+							key_value(guard, value)), table);
+}
+
+/*
+ * A value of the column as shard_for would get it.
+ */
+static Datum
+key_value(const Guard *guard, Datum value)
+{
+	switch (guard->type)
+	{
+		case INT2OID:
+			return Int64GetDatum(DatumGetInt16(value));
+		case INT4OID:
+			return Int64GetDatum(DatumGetInt32(value));
+		case BPCHAROID:
+			return DirectFunctionCall1(rtrim1, value);
+		case NAMEOID:
+			return DirectFunctionCall1(name_text, value);
+		default:
+			return value;
+	}
+}
+
+static Datum
+require_here(FunctionCallInfo fcinfo, KeyType type)
+{
+	const CacheMemo *memo = active_ring(fcinfo, PG_GETARG_TEXT_PP(0));
+	const Ring *ring = memo->ring;
+
+	check_here(memo, key_position(ring->hash, ring->hash_tags, type,
+								  PG_GETARG_DATUM(1)), NULL);
+	PG_RETURN_TEXT_P(cstring_to_text(setting_shard));
+}
+
+/*
+ * The ring in the version that is active now.
+ */
+static const CacheMemo *
+active_ring(FunctionCallInfo fcinfo, text *ring)
+{
+	const CacheMemo *memo;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	memo = cache_get_routable(fcinfo, 0, ring, ACTIVE_VERSION);
+	PopActiveSnapshot();
+	return memo;
+}
+
+/*
+ * SR001 unless the position lives on this shard.
+ */
+static void
+check_here(const CacheMemo *memo, uint32 position, Relation table)
+{
+	RingPlace	place;
+
+	if (setting_shard == NULL || setting_shard[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("setting \"shardring.shard\" is not set"),
+				 errhint("Use ALTER DATABASE to set it to the name of this "
+						 "shard.")));
+	ring_locate(memo->ring, position, &place);
+	if (!is_here(memo->ring->shards[place.shard]))
+		refuse_position(memo, &place, table);
+}
+
+static bool
+is_here(RingName shard)
+{
+	return strlen(setting_shard) == shard.len &&
+		memcmp(setting_shard, shard.bytes, shard.len) == 0;
+}
+
+static void
+refuse_position(const CacheMemo *memo, const RingPlace *place,
+				Relation table)
+{
+	const Ring *ring = memo->ring;
+	RingName	shard = ring->shards[place->shard];
+
+	ereport(ERROR,
+			(errcode(ERRCODE_SHARDRING_WRONG_SHARD),
+			 errmsg("key belongs on shard \"%.*s\", not on \"%s\"",
+					(int) shard.len, shard.bytes, setting_shard),
+			 errdetail_internal("version=%d group=%s slot=%u shard=%s",
+								memo->version,
+								quoted(ring->groups[place->group].name),
+								place->slot, quoted(shard)),
+			 errhint("Read the ring again and send the statement there."),
+			 table == NULL ? 0 : errtable(table)));
+}
+
+/*
+ * A name in quotation marks, those inside it doubled.
+ */
+static char *
+quoted(RingName name)
+{
+	char	   *result = palloc(2 * (Size) name.len + 3);
+	char	   *out = result;
+
+	*out++ = '"';
+	for (uint32 i = 0; i < name.len; i++)
+	{
+		if (name.bytes[i] == '"')
+			*out++ = '"';
+		*out++ = name.bytes[i];
+	}
+	*out++ = '"';
+	*out = '\0';
+	return result;
+}

@@ -1,0 +1,251 @@
+--
+-- guard.sql
+--	A shard refuses what belongs elsewhere: the trigger, require_here, and
+--	the setting that says which shard this is.
+--
+CREATE EXTENSION shardring;
+
+SELECT shardring.create_ring('orders', vnodes => 40);
+SELECT shardring.add_group('orders', 'g', ARRAY['here', 'the "other"'], 8);
+SELECT shardring.add_group('orders', 'h "1"', ARRAY['third'], 2);
+SELECT shardring.activate('orders');
+
+CREATE TABLE orders (
+	customer integer, item text, wide bigint GENERATED ALWAYS AS (customer)
+	STORED);
+CREATE TRIGGER zz_guard BEFORE INSERT OR UPDATE OR DELETE ON orders
+	FOR EACH ROW EXECUTE FUNCTION shardring.guard('orders', 'customer');
+
+-- nobody said which shard this is
+INSERT INTO orders VALUES (1);
+SELECT shardring.require_here('orders', 1);
+
+-- the library is loaded by now; a shard that is in no ring owns nothing
+SET shardring.shard = 'spare';
+SELECT count(*) FROM generate_series(1, 100) AS i
+WHERE shardring.shard_for('orders', i) = 'spare';
+INSERT INTO orders VALUES (1);
+
+-- of a thousand keys, those get in that live here
+SET shardring.shard = 'here';
+CREATE FUNCTION pg_temp.try(command text, key integer) RETURNS text
+LANGUAGE plpgsql AS $body$
+BEGIN
+	EXECUTE command USING key;
+	RETURN 'done';
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLSTATE;
+END
+$body$;
+SELECT r.result, count(*) > 100 AS many,
+	bool_and((shardring.shard_for('orders', i) = 'here')
+			 = (r.result = 'done')) AS right
+FROM generate_series(1, 1000) AS i
+	CROSS JOIN LATERAL pg_temp.try(
+		'INSERT INTO orders VALUES ($1)', i) AS r (result)
+GROUP BY r.result ORDER BY r.result;
+SELECT count(*) FROM orders AS o
+WHERE shardring.shard_for('orders', o.customer) <> 'here';
+
+-- the error names the place in a form that programs can read
+INSERT INTO orders SELECT i FROM generate_series(1, 1000) AS i
+WHERE shardring.shard_for('orders', i) = 'the "other"' ORDER BY i LIMIT 1;
+INSERT INTO orders SELECT i FROM generate_series(1, 1000) AS i
+WHERE shardring.shard_for('orders', i) = 'third' ORDER BY i LIMIT 1;
+SELECT shardring.require_here('orders', i) FROM generate_series(1, 1000) AS i
+WHERE shardring.shard_for('orders', i) = 'third' ORDER BY i LIMIT 1;
+DO $body$
+DECLARE
+	detail text;
+	in_table text;
+	fields text[];
+BEGIN
+	INSERT INTO orders SELECT i FROM generate_series(1, 1000) AS i
+	WHERE shardring.shard_for('orders', i) = 'the "other"'
+	ORDER BY i LIMIT 1;
+EXCEPTION WHEN SQLSTATE 'SR001' THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL,
+		in_table = TABLE_NAME;
+	fields := regexp_match(detail, '^version=(\d+) group="((?:[^"]|"")*)" '
+		'slot=(\d+) shard="((?:[^"]|"")*)"$');
+	RAISE NOTICE 'table %, version %, group %, slot %, shard %',
+		in_table, fields[1],
+		replace(fields[2], '""', '"'), fields[3],
+		replace(fields[4], '""', '"');
+END
+$body$;
+
+-- old and new key of an update, old key of a delete
+CREATE TEMP TABLE somewhere AS
+	SELECT (SELECT min(i) FROM generate_series(1, 1000) AS i
+			WHERE shardring.shard_for('orders', i) = 'here') AS here,
+		(SELECT min(i) FROM generate_series(1, 1000) AS i
+		 WHERE shardring.shard_for('orders', i) = 'third') AS third;
+\set VERBOSITY sqlstate
+UPDATE orders AS o SET item = 'x' FROM somewhere AS s
+WHERE o.customer = s.here;
+UPDATE orders AS o SET customer = s.third FROM somewhere AS s
+WHERE o.customer = s.here;
+SET session_replication_role = replica;
+INSERT INTO orders SELECT s.third, 'moved' FROM somewhere AS s;
+RESET session_replication_role;
+UPDATE orders AS o SET customer = s.here FROM somewhere AS s
+WHERE o.customer = s.third;
+DELETE FROM orders AS o USING somewhere AS s WHERE o.customer = s.third;
+DELETE FROM orders AS o USING somewhere AS s WHERE o.customer = s.here;
+SELECT count(*) FROM orders AS o JOIN somewhere AS s ON o.customer = s.third;
+
+-- NULL has no shard
+INSERT INTO orders VALUES (NULL);
+SET session_replication_role = replica;
+INSERT INTO orders VALUES (NULL);
+RESET session_replication_role;
+UPDATE orders SET customer = 5 WHERE customer IS NULL;
+DELETE FROM orders WHERE customer IS NULL;
+\set VERBOSITY default
+
+-- COPY, ON CONFLICT and MERGE go through it as well
+CREATE TABLE customers (customer bigint PRIMARY KEY, hits integer);
+CREATE TRIGGER zz_guard BEFORE INSERT OR UPDATE OR DELETE ON customers
+	FOR EACH ROW EXECUTE FUNCTION shardring.guard('orders', 'customer');
+SELECT string_agg(s.i::text, ' ' ORDER BY s.i) AS here
+FROM generate_series(1, 20) AS s (i)
+WHERE shardring.shard_for('orders', s.i) = 'here';
+\set VERBOSITY sqlstate
+COPY customers FROM STDIN;
+1	1
+2	1
+3	1
+4	1
+5	1
+6	1
+7	1
+8	1
+\.
+INSERT INTO customers SELECT i, 1 FROM generate_series(1, 100) AS i
+WHERE shardring.shard_for('orders', i) = 'here';
+INSERT INTO customers AS c SELECT s.here, 1 FROM somewhere AS s
+ON CONFLICT (customer) DO UPDATE SET hits = c.hits + 1;
+INSERT INTO customers AS c SELECT s.here, 1 FROM somewhere AS s
+ON CONFLICT (customer) DO UPDATE
+SET customer = (SELECT s.third FROM somewhere AS s);
+MERGE INTO customers AS c USING somewhere AS s ON c.customer = s.third
+WHEN NOT MATCHED THEN INSERT VALUES (s.third, 1);
+SELECT c.hits, count(*) FROM customers AS c GROUP BY 1 ORDER BY 1;
+
+-- every type of key, and a domain
+CREATE DOMAIN user_name AS varchar(40);
+CREATE TABLE keys (
+	small smallint, uid uuid, t text, padded char(20), n name,
+	dom user_name, num numeric);
+CREATE FUNCTION pg_temp.guarded(key_column text) RETURNS TABLE (
+	result text, agrees boolean)
+LANGUAGE plpgsql AS $body$
+BEGIN
+	EXECUTE format('CREATE TRIGGER zz_guard BEFORE INSERT ON keys '
+				   'FOR EACH ROW EXECUTE FUNCTION '
+				   'shardring.guard(''orders'', %L)', key_column);
+	RETURN QUERY SELECT r.result, bool_and((r.result = 'done')
+		= (CASE key_column
+			WHEN 'small' THEN shardring.shard_for('orders', i::smallint)
+			WHEN 'uid' THEN shardring.shard_for('orders', md5(i::text)::uuid)
+			ELSE shardring.shard_for('orders', 'user ' || i) END = 'here'))
+	FROM generate_series(1, 100) AS i CROSS JOIN LATERAL pg_temp.try(
+		'INSERT INTO keys VALUES ($1, md5($1::text)::uuid, ''user '' || $1,
+			''user '' || $1, ''user '' || $1, ''user '' || $1, $1)',
+		i) AS r (result)
+	GROUP BY r.result ORDER BY r.result;
+	DROP TRIGGER zz_guard ON keys;
+END
+$body$;
+SELECT c.key_column, g.* FROM unnest(ARRAY['small', 'uid', 't', 'padded',
+	'n', 'dom', 'num', 'none']) WITH ORDINALITY AS c (key_column, i)
+	CROSS JOIN LATERAL pg_temp.guarded(c.key_column) AS g
+ORDER BY c.i, g.result;
+
+-- partitions, with the column at another place
+CREATE TABLE parts (customer integer, y integer) PARTITION BY LIST (y);
+CREATE TABLE part_1 PARTITION OF parts FOR VALUES IN (1);
+CREATE TABLE part_2 (y integer, gone integer, customer integer);
+ALTER TABLE part_2 DROP COLUMN gone;
+ALTER TABLE parts ATTACH PARTITION part_2 FOR VALUES IN (2);
+CREATE TRIGGER zz_guard BEFORE INSERT ON parts
+	FOR EACH ROW EXECUTE FUNCTION shardring.guard('orders', 'customer');
+SELECT r.result, bool_and((shardring.shard_for('orders', i) = 'here')
+	= (r.result = 'done')) AS right
+FROM generate_series(1, 100) AS i CROSS JOIN LATERAL pg_temp.try(
+	'INSERT INTO parts VALUES ($1, $1 % 2 + 1)', i) AS r (result)
+GROUP BY r.result ORDER BY r.result;
+
+-- what cannot work
+\set VERBOSITY default
+\set SHOW_CONTEXT never
+DROP TRIGGER zz_guard ON customers;
+CREATE TRIGGER zz_guard AFTER INSERT ON customers
+	FOR EACH ROW EXECUTE FUNCTION shardring.guard('orders', 'customer');
+INSERT INTO customers VALUES (5000, 1);
+DROP TRIGGER zz_guard ON customers;
+CREATE TRIGGER zz_guard BEFORE INSERT ON customers
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.guard('orders', 'customer');
+INSERT INTO customers VALUES (1, 1);
+DROP TRIGGER zz_guard ON customers;
+CREATE TRIGGER zz_guard BEFORE INSERT ON customers
+	FOR EACH ROW EXECUTE FUNCTION shardring.guard('orders');
+INSERT INTO customers VALUES (1, 1);
+DROP TRIGGER zz_guard ON customers;
+CREATE TRIGGER zz_guard BEFORE INSERT ON customers
+	FOR EACH ROW EXECUTE FUNCTION shardring.guard('none', 'customer');
+INSERT INTO customers VALUES (1, 1);
+DROP TRIGGER zz_guard ON customers;
+CREATE TRIGGER zz_guard BEFORE INSERT ON customers
+	FOR EACH ROW EXECUTE FUNCTION shardring.guard('orders', 'ctid');
+INSERT INTO customers VALUES (1, 1);
+DROP TRIGGER zz_guard ON orders;
+CREATE TRIGGER zz_guard BEFORE INSERT ON orders
+	FOR EACH ROW EXECUTE FUNCTION shardring.guard('orders', 'wide');
+INSERT INTO orders VALUES (1);
+SELECT shardring.guard();
+
+-- reads
+\set VERBOSITY sqlstate
+SELECT shardring.require_here('orders', s.here) FROM somewhere AS s;
+SELECT shardring.require_here('orders', s.third) FROM somewhere AS s;
+SELECT shardring.require_here('orders', s.third::text) FROM somewhere AS s;
+SELECT shardring.require_here('orders',
+	'00000000-0000-0000-0000-000000000001'::uuid) IS NULL;
+SELECT shardring.require_here('orders', NULL::text) IS NULL,
+	shardring.require_here(NULL, 1) IS NULL;
+SELECT shardring.require_here('none', 1);
+
+-- the next statement knows of a switch
+SELECT shardring.draft_version('orders');
+SELECT shardring.assign_slots('orders', 'g', '{[0,8)}', 'the "other"');
+TRUNCATE parts;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+INSERT INTO parts SELECT s.here, 1 FROM somewhere AS s;
+SELECT shardring.activate('orders');
+SAVEPOINT before;
+INSERT INTO parts SELECT s.here, 1 FROM somewhere AS s;
+ROLLBACK;
+INSERT INTO parts SELECT s.here, 1 FROM somewhere AS s;
+SELECT count(*) FROM parts;
+SELECT shardring.activate('orders');
+INSERT INTO parts SELECT s.here, 1 FROM somewhere AS s;
+
+-- who may say which shard this is
+CREATE ROLE regress_shardring_user;
+SET ROLE regress_shardring_user;
+SHOW shardring.shard;
+SET shardring.shard = 'third';
+RESET ROLE;
+GRANT SET ON PARAMETER shardring.shard TO regress_shardring_user;
+SET ROLE regress_shardring_user;
+SET shardring.shard = 'third';
+SHOW shardring.shard;
+RESET ROLE;
+REVOKE SET ON PARAMETER shardring.shard FROM regress_shardring_user;
+DROP ROLE regress_shardring_user;
+
+DROP TABLE orders, customers, keys, parts;
+DROP DOMAIN user_name;
+DROP EXTENSION shardring;
