@@ -180,8 +180,6 @@ diff_fold(DiffCounter *counter, const DiffSegment *segments,
 		}
 		counter->ends[n] = (uint32_t) begin;
 		counter->changes[n++] = DIFF_RISES;
-		if (end == cycle)
-			continue;
 		counter->ends[n] = (uint32_t) end;
 		counter->changes[n++] = DIFF_FALLS;
 	}

@@ -213,7 +213,7 @@ diff_find_shared_slots(DiffWork *work, const RingGroup *a, const RingGroup *b)
 	uint32_t	i = 0;
 	uint32_t	j = 0;
 
-	if (work->room_pieces < a->nruns + b->nruns)
+	if (work->pieces == NULL || work->room_pieces < a->nruns + b->nruns)
 	{
 		work->room_pieces = 2 * (a->nruns + b->nruns);
 		work->pieces = diff_alloc(work->env, work->room_pieces,

@@ -189,7 +189,7 @@ ring_taken_create(uint32_t capacity, const RingEnv *env)
 	RingTaken  *taken = env->alloc(env->arg, sizeof(RingTaken));
 	size_t		ncells = 16;
 
-	while (ncells < (size_t) capacity * 2 && ncells < UINT32_MAX)
+	while (ncells / 4 * 3 < capacity)
 		ncells *= 2;
 	taken->mask = (uint32_t) (ncells - 1);
 	taken->used = 0;

@@ -21,37 +21,52 @@ orders_names_by_bytes(void **state)
 
 /*
  * In a database that is not UTF-8, names are shown as they are there, but
- * ordered by their UTF-8 bytes; and the definition may be dropped.
+ * ordered and compared by their UTF-8 bytes (in this made-up encoding, "z"
+ * comes before "a"); and the definition may be dropped.
  */
 static void
 keeps_names_in_both_encodings(void **state)
 {
-	char		latin1[] = "\xe9";
-	char		utf8[] = "\xc3\xa9";
-	char		ascii[] = "\xc4";	/* sorts between the two above */
-	char		ascii_utf8[] = "\xc3\x84";
+	char		z[] = "z";
+	char		z_utf8[] = "\xc3\x84";
+	char		a[] = "a";
+	char		a_utf8[] = "\xc3\xa9";
 	RingRange	ranges[] = {{0, 1}, {1, 2}};
 	RingShardDef shards[] = {
-		{{ascii, 1}, {ascii_utf8, 2}, 1, &ranges[0]},
-		{{latin1, 1}, {utf8, 2}, 1, &ranges[1]}
+		{{z, 1}, {z_utf8, 2}, 1, &ranges[0]},
+		{{a, 1}, {a_utf8, 2}, 1, &ranges[1]}
 	};
 	uint32_t	point = 5;
-	RingGroupDef group = {{latin1, 1}, {utf8, 2}, 2, 1, 1, &point, 2, shards};
+	RingGroupDef group = {{a, 1}, {a_utf8, 2}, 2, 1, 1, &point, 2, shards};
 	RingDef		def = {HASH_MD5, true, 1, &group, 0, NULL};
 	Ring	   *ring = ring_build(&def, &test_env);
+	Ring	   *only_a;
+	DiffPlan	plan;
 
 	(void) state;
-	latin1[0] = utf8[1] = ascii[0] = ascii_utf8[1] = '?';
-	ranges[0].hi = shards[0].nranges = group.slots = point = 77;
+	ranges[1].lo = 0;
+	group.nshards = 1;
+	group.shards = &shards[1];
+	only_a = ring_build(&def, &test_env);
+	z[0] = z_utf8[1] = a[0] = a_utf8[1] = '?';
+	ranges[1].hi = shards[1].nranges = group.slots = point = 77;
+
 	assert_true(ring->hash_tags);
 	assert_int_equal(ring->nshards, 2);
-	assert_true(test_is(ring->shards[0], "\xc4"));
-	assert_true(test_is(ring->shards[1], "\xe9"));
+	assert_true(test_is(ring->shards[0], "z"));
+	assert_true(test_is(ring->shards[1], "a"));
 	assert_true(test_is(ring->shards_utf8[0], "\xc3\x84"));
 	assert_true(test_is(ring->shards_utf8[1], "\xc3\xa9"));
-	assert_true(test_is(ring->groups[0].name, "\xe9"));
+	assert_true(test_is(ring->groups[0].name, "a"));
 	assert_true(test_is(ring->groups[0].utf8, "\xc3\xa9"));
 	assert_int_equal(ring->groups[0].slots, 2);
+
+	assert_int_equal(test_list(ring, ring, DIFF_SHARDS)->nsegments, 0);
+	diff_plan(ring, only_a, &test_env, &plan);
+	assert_int_equal(plan.nmoves, 1);
+	assert_true(test_is(ring->shards[plan.moves[0].from_shard], "z"));
+	assert_true(test_is(only_a->shards[plan.moves[0].to_shard], "a"));
+	assert_int_equal(plan.moves[0].positions, RING_CIRCLE / 2);
 }
 
 int
