@@ -492,6 +492,25 @@ COMMENT ON FUNCTION shardring.keep_table() IS
 	'trigger: no TRUNCATE while there is a sealed version';
 REVOKE EXECUTE ON FUNCTION shardring.keep_table() FROM PUBLIC;
 
+CREATE FUNCTION shardring.keep_owner() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF EXISTS (SELECT FROM shardring.ring_version AS v
+			   WHERE v.ring = OLD.ring)
+	THEN
+		RAISE EXCEPTION 'ring "%" has versions', OLD.ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Use shardring.drop_ring.';
+	END IF;
+	RETURN OLD;
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_owner() IS
+	'trigger: a ring is not deleted before its versions';
+REVOKE EXECUTE ON FUNCTION shardring.keep_owner() FROM PUBLIC;
+
 CREATE FUNCTION shardring.refuse_sealed(ring text, version integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -548,6 +567,12 @@ CREATE TRIGGER ring_keep
 	EXECUTE FUNCTION shardring.keep_ring();
 COMMENT ON TRIGGER ring_keep ON shardring.ring IS
 	'a ring keeps its hash and goes forward';
+CREATE TRIGGER ring_keep_owner
+	BEFORE DELETE ON shardring.ring
+	FOR EACH ROW EXECUTE FUNCTION shardring.keep_owner();
+CREATE TRIGGER ring_keep_table
+	BEFORE TRUNCATE ON shardring.ring
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
 CREATE TRIGGER ring_version_keep
 	BEFORE UPDATE OR DELETE ON shardring.ring_version
 	FOR EACH ROW EXECUTE FUNCTION shardring.keep_version();
