@@ -1,0 +1,202 @@
+"""routing.py: what it costs to route a key, beside the peers."""
+import os, pathlib, re, statistics, subprocess
+
+from session import (Session, cpu_time, median_cost, medians, net_costs, ratio)
+from rings import make_ring
+
+HERE = pathlib.Path(__file__).parent
+
+# name of the ring, groups, points a group
+RINGS = (('r1280', 8, 160), ('r8000', 50, 160), ('r80000', 500, 160),
+         ('r1600000', 500, 3200))
+# width_bucket needs its points in the statement, which has its limits
+LITERAL_RINGS = ('r1280', 'r8000', 'r80000')
+
+
+def prepare(session, keys):
+    session.run('CREATE EXTENSION shardring')
+    session.run((HERE / 'peers.sql').read_text(encoding='utf-8'))
+    session.run(f'''
+        CREATE UNLOGGED TABLE keys AS
+        SELECT 'user:' || i AS k, i AS n,
+            shardring.key_position('user:' || i) AS p,
+            md5(i::text)::uuid AS u
+        FROM generate_series(1::bigint, {keys}) AS i''')
+    session.run('VACUUM ANALYZE keys')
+    for ring, groups, vnodes in RINGS:
+        make_ring(session, ring, groups, vnodes)
+        if ring in LITERAL_RINGS:
+            session.run(f'''
+                INSERT INTO peer_point
+                SELECT '{ring}', p.key_position, 'shard-' ||
+                    substring(p.group_name FROM 6) || '-1'
+                FROM shardring.points('{ring}') AS p''')
+    make_ring(session, 's64', 50, 160, 64)
+    session.run('VACUUM ANALYZE')
+
+
+def agree(session):
+    """The peers are worth a comparison only if they give the same answers."""
+    for ring in LITERAL_RINGS:
+        literal = session.run(f"SELECT peer_width_bucket('{ring}')")[0]
+        wrong = session.run(f'''
+            SELECT count(*) FROM (SELECT k FROM keys LIMIT 5000) AS s
+            WHERE shardring.shard_for('{ring}', k)
+                <> ALL (ARRAY[peer_btree('{ring}', k), {literal}])''')[0]
+        if wrong != '0':
+            raise RuntimeError(f'{wrong} keys of {ring} go elsewhere')
+
+
+def measure(report, keys, runs):
+    with Session() as session:
+        agree(session)
+        expressions = _expressions(session)
+        costs = net_costs(session, expressions, 'keys', keys, runs)
+    middle = medians(costs)
+    for name in expressions:
+        report.add('Routing one key', name, f'{middle[name] * 1e9:,.0f} ns',
+                   f"{ratio(costs, name, 'md5'):.2f} of md5")
+    report.bound('shard_for against md5, 8,000 points', 0.33,
+                 ratio(costs, 'shard_for, 8,000 points', 'md5'))
+    report.bound('the same, 80,000 points', 0.40,
+                 ratio(costs, 'shard_for, 80,000 points', 'md5'))
+    report.bound('shard_for, 80,000 points against 1,280', 1.3,
+                 ratio(costs, 'shard_for, 80,000 points',
+                       'shard_for, 1,280 points'))
+    report.bound('shard_for against width_bucket, 8,000 points', 0.20,
+                 ratio(costs, 'shard_for, 8,000 points',
+                       'width_bucket, 8,000 points'))
+    report.bound('shard_for against PL/pgSQL and a B-tree, 8,000 points', 0.03,
+                 ratio(costs, 'shard_for, 8,000 points',
+                       'PL/pgSQL and B-tree, 8,000 points'))
+    if 'Citus' in expressions:
+        report.bound('shard_for against Citus', 0.65,
+                     ratio(costs, 'shard_for, 8,000 points', 'Citus'))
+    report.curves['points'] = {
+        peer: [(_points(ring), middle[f'{peer}, {_points(ring):,} points'])
+               for ring, _, _ in RINGS
+               if f'{peer}, {_points(ring):,} points' in middle]
+        for peer in ('shard_for', 'width_bucket', 'PL/pgSQL and B-tree')}
+    report.curves['points'] |= {
+        peer: [(_points(ring), middle[peer]) for ring, _, _ in RINGS]
+        for peer in ('hashtext', 'md5', 'position in SQL')}
+
+
+def _points(ring):
+    return int(ring[1:])
+
+
+def _expressions(session):
+    expressions = {
+        'hashtext': 'hashtext(k)',
+        'md5': 'md5(k)',
+        'position in SQL': "('x' || substr(md5(k), 1, 8))::bit(32)::bigint",
+        'key_position': 'shardring.key_position(k)'}
+    for ring, _, _ in RINGS:
+        expressions[f'shard_for, {_points(ring):,} points'] = (
+            f"shardring.shard_for('{ring}', k)")
+    expressions |= {
+        'shard_for, 64 slots a group on 64 shards':
+            "shardring.shard_for('s64', k)",
+        'shard_for, bigint key': "shardring.shard_for('r8000', n)",
+        'shard_for, uuid key': "shardring.shard_for('r8000', u)",
+        'shard_for with a version': "shardring.shard_for('r8000', k, 1)",
+        'shard_at': "shardring.shard_at('r8000', p)",
+        'locate': "shardring.locate('r8000', k)"}
+    for ring in LITERAL_RINGS:
+        expressions[f'width_bucket, {_points(ring):,} points'] = (
+            session.run(f"SELECT peer_width_bucket('{ring}')")[0])
+    for ring in LITERAL_RINGS:
+        expressions[f'PL/pgSQL and B-tree, {_points(ring):,} points'] = (
+            f"peer_btree('{ring}', k)")
+    if _prepare_citus(session):
+        expressions['Citus'] = (
+            "get_shard_id_for_distribution_column('citus_keys', k)")
+    return expressions
+
+
+def _prepare_citus(session):
+    """Whether Citus could be set up."""
+    if session.run("SELECT count(*) FROM pg_available_extensions "
+                   "WHERE name = 'citus'") == ['0']:
+        return False
+    session.run('CREATE EXTENSION IF NOT EXISTS citus')
+    session.run('CREATE TABLE citus_keys (k text)')
+    session.run("SELECT create_distributed_table('citus_keys', 'k')")
+    return True
+
+
+def measure_first_call(report, runs):
+    """The first call in a backend that has done something else before."""
+    for ring, _, _ in RINGS:
+        costs, grown, kept = [], [], []
+        for _ in range(runs + 1):
+            with Session() as session:
+                session.run("SELECT md5('k')")
+                before = session.memory()
+                costs.append(session.cost(
+                    f"SELECT shardring.shard_for('{ring}', 'user:1')"))
+                grown.append(session.memory() - before)
+                kept.append(int(session.run('''
+                    SELECT sum(total_bytes) FROM pg_backend_memory_contexts
+                    WHERE name LIKE 'shardring%' ''')[0]))
+        points = f'{_points(ring):,} points'
+        report.add('A new backend', f'first call, {points}',
+                   f'{statistics.median(costs[1:]) * 1e3:.1f} ms')
+        report.add('A new backend', f'memory it takes, {points}',
+                   f'{statistics.median(grown) / 1e6:.1f} MB',
+                   f'{statistics.median(kept) / 1e6:.2f} MB compiled')
+        if ring in ('r8000', 'r80000'):
+            report.bound(f'first call in a new backend, {points}',
+                         {'r8000': 3, 'r80000': 7}[ring],
+                         statistics.median(costs[1:]) * 1e3, 'ms')
+
+
+def measure_statements(report, seconds):
+    """A new statement for every call, as proxies do it, through pgbench; the
+    server's share of the time only."""
+    for mode in 'simple', 'prepared':
+        costs = {name: _pgbench(mode, expression, seconds)
+                 for name, expression in (
+                     ('md5', 'md5(:k::text)'),
+                     ('shard_for', "shardring.shard_for('r8000', :k::text)"))}
+        for name, cost in costs.items():
+            report.add('A statement a call', f'{name}, -M {mode}',
+                       f'{cost * 1e6:.1f} us',
+                       f"{cost / costs['md5']:.2f} of md5")
+
+
+def _pgbench(mode, expression, seconds):
+    postmaster = int(os.environ['POSTMASTER'])
+    before = _children_time(postmaster)
+    output = subprocess.run(
+        ['pgbench', '-n', '-M', mode, '-T', str(seconds), '-f', '/dev/stdin'],
+        input=f'\\set k random(1, 1000000000)\nSELECT {expression};\n',
+        capture_output=True, text=True, check=True).stdout
+    done = int(re.search(r'actually processed: (\d+)', output).group(1))
+    return (_children_time(postmaster) - before) / done
+
+
+def _children_time(pid):
+    """CPU seconds of all children of a process that have ended."""
+    with open(f'/proc/{pid}/stat', encoding='ascii') as stat:
+        fields = stat.read().rpartition(')')[2].split()
+    return (int(fields[13]) + int(fields[14])) / os.sysconf('SC_CLK_TCK')
+
+
+def measure_parallel(report, runs):
+    """Elapsed time, since three processes share the work."""
+    query = "SELECT count(shardring.shard_for('r8000', k)) FROM keys"
+    with Session(pinned=False) as session:
+        times = {0: [], 2: []}
+        for _ in range(runs + 1):
+            for workers, list_of in times.items():
+                session.run(
+                    f'SET max_parallel_workers_per_gather = {workers}')
+                session.run('SET parallel_setup_cost = 0')
+                session.run('SET min_parallel_table_scan_size = 0')
+                list_of.append(session.elapsed(query))
+    alone, together = (statistics.median(t[1:]) for t in times.values())
+    report.add('Parallel', '2 workers and the leader, elapsed',
+               f'{together * 1e3:.0f} ms', f'{alone / together:.2f} times as '
+               f'quick as alone, on {os.cpu_count()} cores')
