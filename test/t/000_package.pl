@@ -39,6 +39,7 @@ is(@more, 0, 'and nothing else');
 like($meta->{version}, $semver, 'version of the distribution');
 is($provided->{version}, $meta->{version}, 'version of the extension');
 ok(-s $provided->{file}, 'its file is there');
+ok(-s $provided->{docfile}, 'its documentation is there');
 like($meta->{prereqs}{runtime}{requires}{PostgreSQL},
 	$semver, 'the PostgreSQL it needs');
 is_deeply([ grep { !m{^https://} } map { ref $_ ? $_->{web} : $_ }
