@@ -368,12 +368,14 @@ limits_points(void **state)
 		points[i] = i;
 	s->groups[0].points = points;
 	s->groups[0].npoints = RING_MAX_POINTS - 1;
+	s->pins[0].group = RING_NONE;	/* too large to be looked at further */
 	s->nreports = 0;
 	assert_false(check_structure(&s->def, &test_env, take_report, s));
 	assert_int_equal(s->nreports, 1);
 	assert_string_equal(s->reports[0], "the version has 4194305 points, but"
 						" at most 4194304 are allowed");
 	s->groups[1].npoints = 1;
+	s->pins[0].group = 1;
 	s->nreports = 0;
 	assert_true(s->h_points[0] >= RING_MAX_POINTS - 1);
 	assert_true(check_structure(&s->def, &test_env, take_report, s));
