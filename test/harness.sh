@@ -65,7 +65,7 @@ install_missing()
 	local missing
 	mapfile -t missing < <(list_missing "$1")
 	[ ${#missing[@]} -gt 0 ] || return 0
-	echo "installing ${missing[*]}"
+	echo "installing ${missing[*]}" | fold -s -w 79
 	install_packages "${missing[@]}"
 	mapfile -t missing < <(list_missing "$1")
 	[ ${#missing[@]} -eq 0 ] || fail "still missing: ${missing[*]}"
