@@ -269,8 +269,22 @@ SELECT count(*) AS slots, count(*) FILTER (WHERE s.shard IS DISTINCT FROM
 	AS wrong
 FROM shardring.shard_slot AS s WHERE s.ring = 'blocks';
 
--- more points than a version may have
+-- a group is there once (B07)
+SELECT make_ring('twice', '{node-a}');
 \set VERBOSITY sqlstate
+SELECT shardring.add_group('twice', 'node-a', '{node-a}');
+SELECT make_ring('twice at once', '{node-a,node-a}');
+\set VERBOSITY default
+SELECT points, skipped, last FROM salts('twice', 'node-a');
+SELECT shardring.remove_group('twice', 'node-a');
+SELECT count(*) FROM shardring.points('twice', 1);
+
+-- more points than a version may have, and weights whose sum has more than 32
+-- bits (B14)
+\set VERBOSITY sqlstate
+SELECT make_ring('heavy', '{a,b}', 160, '{2147483648,2147483648}');
+SELECT make_ring('heavy', '{a,b,c,d}', 1, '{1073741824,1073741824,1073741824,1073741824}');
+SELECT make_ring('heavy', '{a}', 160, '{1e300}');
 SELECT shardring.add_group('abc', 'huge', '{s}', weight => 26215, version => 1);
 SELECT shardring.set_weight('abc', 'node-a', 26215, version => 1);
 SELECT shardring.set_vnodes('abc', 1398102, version => 1);
