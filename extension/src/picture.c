@@ -1,0 +1,356 @@
+/*
+ * picture.c
+ *		What a picture of a ring shows: whose arcs are where, what moves and
+ *		to whom.
+ *
+ * The hard idea is the brush.  A ring may have more arcs than a picture has
+ * pixels, and yet the colours must have the shares that their groups have.
+ * So arcs are paid into an account per colour; whenever a pixel's worth has
+ * come in, it is painted in the colour that is owed most, which goes into
+ * debt if need be, and debts are worked off by the pixels that follow.  An
+ * arc that is wider than a pixel is painted as it is.  In the end the pieces
+ * of each colour are stretched by what is still owed (far less than a pixel
+ * each), so the sums are exact and no piece is off its place by more than a
+ * few pixels.
+ */
+#include "picture.h"
+
+#include "utils/builtins.h"
+
+typedef struct Brush
+{
+	double		wet;			/* paid in and not painted yet */
+	double		owned[ALL_COLOURS]; /* all that was paid in */
+	double		painted[ALL_COLOURS];
+	double		widest[ALL_COLOURS];	/* the longest payment, */
+	uint32		place[ALL_COLOURS]; /* and the piece it came before */
+	PictureBand band;
+} Brush;
+
+/* Positions [lo, hi) of which a part moves to a group. */
+typedef struct MovingPart
+{
+	uint64		lo;
+	uint64		hi;
+	uint32		to_group;
+	double		part;
+} MovingPart;
+
+static void choose_entries(Picture *picture, const Ring *ring,
+						   const uint64 *gained, uint32 *colours);
+static void merge_others(Picture *picture, uint32 *colours);
+static int	compare_entries(const void *a, const void *b);
+static int	compare_gains(const void *a, const void *b);
+static PictureBand paint_owners(const Ring *ring, const uint32 *colours);
+static MovingPart *find_moves(const Ring *from, const Ring *to, uint32 *n,
+							  uint64 *gained);
+static int	compare_parts(const void *a, const void *b);
+static PictureBand paint_moves(const MovingPart *parts, uint32 n,
+							   const uint32 *colours);
+static Brush *brush_create(void);
+static void brush_pay(Brush *brush, uint32 colour, double length);
+static void brush_paint(Brush *brush);
+static PictureBand brush_finish(Brush *brush);
+static void band_add(PictureBand *band, uint32 colour, double length);
+
+PG_FUNCTION_INFO_V1(shardring_ring_svg);
+
+/*
+ * ring_svg(ring, version, from_version): a picture of the ring.
+ */
+Datum
+shardring_ring_svg(PG_FUNCTION_ARGS)
+{
+	Picture		picture = {0};
+	const CacheMemo *memo;
+	uint64	   *gained;
+	uint32	   *colours;
+	MovingPart *parts = NULL;
+	uint32		nparts = 0;
+
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	picture.ring = PG_GETARG_TEXT_PP(0);
+	memo = cache_get_routable(fcinfo, 0, picture.ring, PG_ARGISNULL(1) ?
+							  ACTIVE_VERSION : PG_GETARG_INT32(1));
+	picture.version = memo->version;
+	picture.ngroups = memo->ring->ngroups;
+	picture.npoints = memo->ring->npoints;
+	gained = palloc0(picture.ngroups * sizeof(uint64));
+	colours = palloc(picture.ngroups * sizeof(uint32));
+	if (!PG_ARGISNULL(2))
+	{
+		const CacheMemo *from = cache_get(fcinfo, 1, picture.ring,
+										  PG_GETARG_INT32(2));
+
+		picture.from_version = from->version;
+		parts = find_moves(from->ring, memo->ring, &nparts, gained);
+	}
+	choose_entries(&picture, memo->ring, gained, colours);
+	picture.owners = paint_owners(memo->ring, colours);
+	if (picture.from_version != NO_VERSION)
+		picture.moves = paint_moves(parts, nparts, colours);
+	PG_RETURN_TEXT_P(svg_write(&picture));
+}
+
+/*
+ * The lines of the legend, the largest first, and each group's colour.  While
+ * there are enough, they go by the order of names, so that pictures of two
+ * versions are alike.
+ */
+static void
+choose_entries(Picture *picture, const Ring *ring, const uint64 *gained,
+			   uint32 *colours)
+{
+	uint64	   *positions = palloc(ring->ngroups * sizeof(uint64));
+
+	picture->nentries = ring->ngroups;
+	picture->entries = palloc(ring->ngroups * sizeof(PictureEntry));
+	ring_shares(&ring->arcs, ring->ngroups, positions);
+	for (uint32 i = 0; i < ring->ngroups; i++)
+	{
+		picture->moved += gained[i];
+		colours[i] = i;
+		picture->entries[i] = (PictureEntry) {
+			i, ring->groups[i].name, 1, positions[i], gained[i]
+		};
+	}
+	if (ring->ngroups <= PICTURE_COLOURS)
+		qsort(picture->entries, ring->ngroups, sizeof(PictureEntry),
+			  compare_entries);
+	else
+	{
+		qsort(picture->entries, ring->ngroups, sizeof(PictureEntry),
+			  compare_gains);
+		merge_others(picture, colours);
+	}
+}
+
+/*
+ * There are more groups than colours: the first get one, the others have the
+ * last line.
+ */
+static void
+merge_others(Picture *picture, uint32 *colours)
+{
+	PictureEntry others = {.colour = COLOUR_OTHERS};
+
+	for (uint32 i = 0; i < picture->nentries; i++)
+	{
+		PictureEntry *entry = &picture->entries[i];
+		uint32		group = entry->colour;
+
+		entry->colour = Min(i, COLOUR_OTHERS);
+		colours[group] = entry->colour;
+		if (i < PICTURE_COLOURS)
+			continue;
+		others.groups++;
+		others.positions += entry->positions;
+		others.gained += entry->gained;
+	}
+	picture->entries[PICTURE_COLOURS] = others;
+	picture->nentries = PICTURE_COLOURS + 1;
+}
+
+/*
+ * The largest first; equals in the order of the groups.
+ */
+static int
+compare_entries(const void *a, const void *b)
+{
+	const PictureEntry *x = a;
+	const PictureEntry *y = b;
+
+	if (x->positions != y->positions)
+		return x->positions < y->positions ? 1 : -1;
+	return (x->colour > y->colour) - (x->colour < y->colour);
+}
+
+/*
+ * As that, but those that gain something before those that do not.
+ */
+static int
+compare_gains(const void *a, const void *b)
+{
+	bool		x = ((const PictureEntry *) a)->gained > 0;
+	bool		y = ((const PictureEntry *) b)->gained > 0;
+
+	return x != y ? y - x : compare_entries(a, b);
+}
+
+static PictureBand
+paint_owners(const Ring *ring, const uint32 *colours)
+{
+	Brush	   *brush = brush_create();
+	uint64		lo = 0;
+
+	for (uint32 i = 0; i < ring->arcs.n; i++)
+	{
+		uint64		hi = (uint64) ring->arcs.ends[i] + 1;
+
+		brush_pay(brush, colours[ring->arcs.owners[i]], hi - lo);
+		brush_paint(brush);
+		lo = hi;
+	}
+	return brush_finish(brush);
+}
+
+/*
+ * Where something moves, ascending, and how much each group gains.  Slots
+ * that move inside a group are spread evenly over all of its arcs, so there a
+ * part of every arc moves.
+ */
+static MovingPart *
+find_moves(const Ring *from, const Ring *to, uint32 *n, uint64 *gained)
+{
+	DiffPlan	plan;
+	uint64	   *moving;
+	MovingPart *parts;
+
+	diff_plan(from, to, &shardring_env, &plan);
+	moving = palloc0((plan.list.npairs + 1) * sizeof(uint64));
+	for (uint32 i = 0; i < plan.nmoves; i++)
+		moving[plan.moves[i].pair] += plan.moves[i].positions;
+	parts = palloc_extended((plan.list.nsegments + 1) * sizeof(MovingPart),
+							MCXT_ALLOC_HUGE);
+	*n = 0;
+	for (uint32 i = 0; i < plan.list.npairs; i++)
+	{
+		const DiffPair *pair = &plan.list.pairs[i];
+
+		gained[pair->to_group] += moving[i];
+		for (uint32 k = 0; k < pair->n && moving[i] > 0; k++)
+		{
+			const DiffSegment *segment = &plan.list.segments[pair->first + k];
+
+			parts[(*n)++] = (MovingPart) {
+				segment->lo, segment->hi, pair->to_group,
+				(double) moving[i] / pair->positions
+			};
+		}
+	}
+	qsort(parts, *n, sizeof(MovingPart), compare_parts);
+	return parts;
+}
+
+static int
+compare_parts(const void *a, const void *b)
+{
+	uint64		x = ((const MovingPart *) a)->lo;
+	uint64		y = ((const MovingPart *) b)->lo;
+
+	return (x > y) - (x < y);
+}
+
+static PictureBand
+paint_moves(const MovingPart *parts, uint32 n, const uint32 *colours)
+{
+	Brush	   *brush = brush_create();
+	uint64		at = 0;
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		const MovingPart *part = &parts[i];
+		double		left = part->hi - part->lo;
+
+		brush_pay(brush, COLOUR_NONE, part->lo - at);
+		brush_paint(brush);
+		at = part->hi;
+		while (left > 0)
+		{
+			/* where only a part moves, the colours alternate */
+			double		step = part->part < 1 ? Min(left, PICTURE_PIXEL) :
+				left;
+
+			brush_pay(brush, colours[part->to_group], step * part->part);
+			brush_pay(brush, COLOUR_NONE, step * (1 - part->part));
+			brush_paint(brush);
+			left -= step;
+		}
+	}
+	brush_pay(brush, COLOUR_NONE, RING_CIRCLE - at);
+	return brush_finish(brush);
+}
+
+static Brush *
+brush_create(void)
+{
+	return palloc0(sizeof(Brush));
+}
+
+static void
+brush_pay(Brush *brush, uint32 colour, double length)
+{
+	brush->wet += length;
+	brush->owned[colour] += length;
+	if (length > brush->widest[colour])
+	{
+		brush->widest[colour] = length;
+		brush->place[colour] = brush->band.n;
+	}
+}
+
+/*
+ * Paints what has come in, if it is a pixel.
+ */
+static void
+brush_paint(Brush *brush)
+{
+	uint32		best = 0;
+
+	if (brush->wet < PICTURE_PIXEL)
+		return;
+	for (uint32 c = 1; c < ALL_COLOURS; c++)
+		if (brush->owned[c] - brush->painted[c] >
+			brush->owned[best] - brush->painted[best])
+			best = c;
+	band_add(&brush->band, best, brush->wet);
+	brush->painted[best] += brush->wet;
+	brush->wet = 0;
+}
+
+/*
+ * Stretches the pieces of each colour to what it owned.  A colour that was
+ * never painted gets its piece where it had most.
+ */
+static PictureBand
+brush_finish(Brush *brush)
+{
+	PictureBand band = {0};
+
+	for (uint32 i = 0; i <= brush->band.n; i++)
+	{
+		for (uint32 c = 0; c < ALL_COLOURS; c++)
+			if (brush->painted[c] == 0 && brush->owned[c] > 0 &&
+				brush->place[c] == i)
+				band_add(&band, c, brush->owned[c]);
+		if (i < brush->band.n)
+		{
+			const PicturePiece *piece = &brush->band.pieces[i];
+
+			band_add(&band, piece->colour, piece->length *
+					 brush->owned[piece->colour] /
+					 brush->painted[piece->colour]);
+		}
+	}
+	return band;
+}
+
+/*
+ * Adds a piece, or lengthens the last one of the same colour.
+ */
+static void
+band_add(PictureBand *band, uint32 colour, double length)
+{
+	if (band->n > 0 && band->pieces[band->n - 1].colour == colour)
+	{
+		band->pieces[band->n - 1].length += length;
+		return;
+	}
+	if (band->n == 0)
+		band->pieces = palloc(1024 * sizeof(PicturePiece));
+	else if (band->n % 1024 == 0)
+		band->pieces = repalloc(band->pieces,
+								(band->n + 1024) * sizeof(PicturePiece));
+	band->pieces[band->n++] = (PicturePiece) {colour, length};
+}

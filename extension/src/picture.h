@@ -1,0 +1,61 @@
+/*
+ * picture.h
+ *		What picture.c, which decides what is drawn, and svg.c, which writes
+ *		it down, share.
+ */
+#ifndef SHARDRING_PICTURE_H
+#define SHARDRING_PICTURE_H
+
+#include "shardring.h"
+
+#define PICTURE_COLOURS		100 /* of groups; then there are two greys: */
+#define COLOUR_OTHERS		PICTURE_COLOURS /* groups without a colour */
+#define COLOUR_NONE			(PICTURE_COLOURS + 1)	/* what does not move */
+#define ALL_COLOURS			(PICTURE_COLOURS + 2)
+
+/* A part of a band, in one colour.  Lengths are in positions. */
+typedef struct PicturePiece
+{
+	uint32		colour;
+	double		length;
+} PicturePiece;
+
+/* A closed circle of pieces, from position 0 clockwise. */
+typedef struct PictureBand
+{
+	uint32		n;
+	PicturePiece *pieces;
+} PictureBand;
+
+/* A line of the legend. */
+typedef struct PictureEntry
+{
+	uint32		colour;
+	RingName	name;			/* of COLOUR_OTHERS: none */
+	uint32		groups;			/* 1, or how many COLOUR_OTHERS stands for */
+	uint64		positions;		/* that it owns */
+	uint64		gained;			/* of them, what moves to it */
+} PictureEntry;
+
+typedef struct Picture
+{
+	text	   *ring;
+	int32		version;
+	int32		from_version;	/* NO_VERSION: one band only */
+	uint32		ngroups;
+	uint32		npoints;
+	uint64		moved;			/* positions that change their shard */
+	PictureBand owners;
+	PictureBand moves;			/* when there is a from_version */
+	uint32		nentries;
+	PictureEntry *entries;
+} Picture;
+
+/* The circle is drawn with this radius, and nothing thinner than a pixel. */
+#define PICTURE_RADIUS		150.0
+#define PICTURE_PIXEL		((double) RING_CIRCLE / (2 * 3.14159265 * \
+													 PICTURE_RADIUS))
+
+extern text *svg_write(const Picture *picture);
+
+#endif							/* SHARDRING_PICTURE_H */
