@@ -13,18 +13,19 @@ SET client_min_messages = error;
 CREATE FUNCTION pg_temp.pieces(svg text, band text)
 RETURNS TABLE (colour text, title text, lo float8, hi float8)
 LANGUAGE sql STABLE AS $body$
-	WITH ns AS (
-		SELECT ARRAY[ARRAY['s', 'http://www.w3.org/2000/svg']] AS ns
-	), ring AS (
-		SELECT (xpath('//s:circle/@cx', svg::xml, ns))[1]::text::float8 AS x,
-			(xpath('//s:circle/@cy', svg::xml, ns))[1]::text::float8 AS y
+	WITH ns AS MATERIALIZED (
+		SELECT svg::xml AS svg,
+			ARRAY[ARRAY['s', 'http://www.w3.org/2000/svg']] AS ns
+	), ring AS MATERIALIZED (
+		SELECT (xpath('//s:circle/@cx', svg, ns))[1]::text::float8 AS x,
+			(xpath('//s:circle/@cy', svg, ns))[1]::text::float8 AS y
 		FROM ns
-	), path AS (
+	), path AS MATERIALIZED (
 		SELECT (xpath('//@stroke', p.p))[1]::text AS colour,
 			(xpath('//s:title/text()', p.p, ns))[1]::text AS title,
 			(xpath('//@d', p.p))[1]::text AS d
 		FROM ns, unnest(xpath(
-			format('//s:g[@class="%s"]/s:path', band), svg::xml, ns)) AS p (p)
+			format('//s:g[@class="%s"]/s:path', band), ns.svg, ns)) AS p (p)
 	), step AS (
 		SELECT p.colour, p.title, m.n, string_to_array(m.m, ' ') AS m
 		FROM path AS p, string_to_table(
@@ -174,7 +175,7 @@ SELECT * FROM pg_temp.moves('s', 2, 1);
 
 -- 80,000 points: small, and the colours go to whoever gains, then to the
 -- largest
-SELECT create_ring('large', vnodes => 666);
+SELECT create_ring('large', vnodes => 667);
 SELECT count(add_group('large', 'node-' || i, ARRAY['s' || i]))
 FROM generate_series(1, 119) AS g (i);
 SELECT activate('large'), draft_version('large');
