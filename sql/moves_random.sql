@@ -96,7 +96,7 @@ BEGIN
 	END LOOP;
 	PERFORM shardring.seal(ring, 1);
 END $$;
-SELECT count(*) AS rings FROM (SELECT make_versions('ring ' || i) FROM generate_series(1, 20) AS i) AS made;
+SELECT count(*) AS rings FROM (SELECT make_versions('ring ' || i) FROM generate_series(1, 14) AS i) AS made;
 
 -- whatever the statistics are, each join below goes by pairs
 SET enable_nestloop = off;
@@ -105,10 +105,10 @@ SET enable_nestloop = off;
 CREATE TABLE pairs AS
 	SELECT row_number() OVER () AS id, p.*
 	FROM (SELECT 'ring ' || i AS ring, v AS f, v + 1 AS t
-		  FROM generate_series(1, 20) AS i, generate_series(1, 11) AS v
+		  FROM generate_series(1, 14) AS i, generate_series(1, 11) AS v
 		  UNION ALL
 		  SELECT 'ring ' || i, pick(1, 12), pick(1, 12)
-		  FROM generate_series(1, 20) AS i, generate_series(1, 15)) AS p;
+		  FROM generate_series(1, 14) AS i, generate_series(1, 15)) AS p;
 ANALYZE pairs;
 
 -- brute force: who owned what before, and who does after
