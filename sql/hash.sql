@@ -91,6 +91,14 @@ SELECT count(*) AS keys, count(*) FILTER (WHERE
 	shardring.key_position('user:' || i) IS DISTINCT FROM
 	('x' || left(md5('user:' || i), 8))::bit(32)::bigint) AS wrong
 FROM generate_series(0, 9999) AS i;
+-- of every length around the blocks of MD5, and of every byte
+SELECT n, k
+FROM generate_series(0, 400) AS n, LATERAL (VALUES ('a'), ('é'), ('日')) AS c (c), LATERAL repeat(c, n) AS k
+WHERE shardring.key_position(k) <> ('x' || left(md5(k), 8))::bit(32)::bigint;
+SELECT n, b
+FROM generate_series(0, 400) AS n,
+	LATERAL (SELECT string_agg(set_byte('\x00', 0, i * 89 * n % 256), '' ORDER BY i) FROM generate_series(1, n) AS i) AS k (b)
+WHERE shardring.bytes_position(b) <> ('x' || left(md5(b), 8))::bit(32)::bigint;
 
 -- keys are told apart by all of their bytes (B29)
 SELECT v.key, v.hash
