@@ -6,12 +6,13 @@
  * Rules of this file:
  *	- the values are a published contract (design: section 2) and never change;
  *	- bytes are unsigned everywhere;
- *	- MD5 is our own (md5.c); SHA-256 comes from libcrypto, from a library
- *	  context of our own with the default provider, whatever the server's
- *	  configuration says;
- *	- a stream may be abandoned at any time;
- *	- everything that returns bool returns false only when there is no such
- *	  hash.
+ *	- MD5 and SHA-256 come from a library context of our own with the default
+ *	  provider, so that a server in FIPS mode places keys like any other.  MD5
+ *	  is fetched once and its context reused, because fetching costs more than
+ *	  hashing.  So there is ONE md5 context: while an md5 stream is open, no
+ *	  other md5 stream may be begun and neither hash_once nor hash_candidate
+ *	  may be called with HASH_MD5.  A stream may be abandoned at any time.
+ *	- everything that returns bool returns false only when libcrypto refuses.
  */
 #include "ring.h"
 
@@ -26,6 +27,8 @@
 #define FNV1A_BASIS		UINT32_C(2166136261)
 #define FNV1A_PRIME		UINT32_C(16777619)
 
+static bool hash_md5_begin(void);
+static bool hash_md5_end(uint32_t *position);
 static uint32_t hash_fnv1a(uint32_t state, const unsigned char *bytes,
 						   size_t len);
 static void hash_murmur3_feed(HashStream *stream, const unsigned char *bytes,
@@ -37,7 +40,7 @@ static uint32_t hash_crc16(uint32_t state, const unsigned char *bytes,
 						   size_t len);
 static size_t hash_decimal(uint32_t number, char digits[10]);
 static bool hash_fetch(void);
-static bool hash_fetch_sha256(void);
+static bool hash_fetch_digests(void);
 
 static const char *const hash_names[] = {
 	[HASH_MD5] = "md5",
@@ -47,6 +50,8 @@ static const char *const hash_names[] = {
 };
 
 /* Fetched at the first use, kept as long as the process lives. */
+static EVP_MD_CTX *md5_context = NULL;
+static const EVP_MD *md5 = NULL;
 static const EVP_MD *sha256 = NULL;
 
 /*
@@ -79,7 +84,8 @@ hash_kind_name(HashKind kind)
 }
 
 /*
- * Begin to hash something that comes in pieces.
+ * Begin to hash something that comes in pieces.  At most one md5 stream is
+ * open at a time (see the top of the file).
  */
 bool
 hash_begin(HashStream *stream, HashKind kind)
@@ -88,9 +94,7 @@ hash_begin(HashStream *stream, HashKind kind)
 	stream->state = (kind == HASH_FNV1A) ? FNV1A_BASIS : 0;
 	stream->tail = 0;
 	stream->length = 0;
-	if (kind == HASH_MD5)
-		md5_begin(&stream->md5);
-	return true;
+	return kind != HASH_MD5 || hash_md5_begin();
 }
 
 /*
@@ -102,8 +106,7 @@ hash_feed(HashStream *stream, const void *bytes, size_t len)
 	switch (stream->kind)
 	{
 		case HASH_MD5:
-			md5_feed(&stream->md5, bytes, len);
-			break;
+			return EVP_DigestUpdate(md5_context, bytes, len) == 1;
 		case HASH_FNV1A:
 			stream->state = hash_fnv1a(stream->state, bytes, len);
 			break;
@@ -124,8 +127,8 @@ bool
 hash_end(HashStream *stream, uint32_t *position)
 {
 	if (stream->kind == HASH_MD5)
-		*position = md5_end(&stream->md5);
-	else if (stream->kind == HASH_MURMUR3)
+		return hash_md5_end(position);
+	if (stream->kind == HASH_MURMUR3)
 		*position = hash_murmur3_end(stream);
 	else
 		*position = stream->state;
@@ -140,11 +143,10 @@ hash_once(HashKind kind, const void *bytes, size_t len, uint32_t *position)
 {
 	HashStream	stream;
 
-	if (kind == HASH_MD5 && len <= MD5_SHORT)
-	{
-		*position = md5_short(bytes, len);
-		return true;
-	}
+	if (kind == HASH_MD5)
+		return hash_md5_begin() &&
+			EVP_DigestUpdate(md5_context, bytes, len) == 1 &&
+			hash_md5_end(position);
 	return hash_begin(&stream, kind) &&
 		hash_feed(&stream, bytes, len) &&
 		hash_end(&stream, position);
@@ -201,6 +203,28 @@ hash_sha256(const void *bytes, size_t len, uint8_t digest[32])
 {
 	return hash_fetch() &&
 		EVP_Digest(bytes, len, digest, NULL, sha256, NULL) == 1;
+}
+
+static bool
+hash_md5_begin(void)
+{
+	return (md5_context != NULL || hash_fetch()) &&
+		EVP_DigestInit_ex(md5_context, md5, NULL) == 1;
+}
+
+/*
+ * The first four bytes of the digest, big-endian.
+ */
+static bool
+hash_md5_end(uint32_t *position)
+{
+	unsigned char digest[EVP_MAX_MD_SIZE];
+
+	if (EVP_DigestFinal_ex(md5_context, digest, NULL) != 1)
+		return false;
+	*position = (uint32_t) digest[0] << 24 | (uint32_t) digest[1] << 16 |
+		(uint32_t) digest[2] << 8 | (uint32_t) digest[3];
+	return true;
 }
 
 static uint32_t
@@ -322,25 +346,28 @@ hash_decimal(uint32_t number, char digits[10])
 }
 
 /*
- * See to it that SHA-256 is there.  A refusal leaves nothing in libcrypto's
- * error queue, where it could be taken for somebody else's, and is tried
- * again at the next call.
+ * See to it that the digests are there.  A refusal leaves nothing in
+ * libcrypto's error queue, where it could be taken for somebody else's, and
+ * is tried again at the next call.
  */
 static bool
 hash_fetch(void)
 {
 	bool		ok;
 
-	if (sha256 != NULL)
+	if (md5_context != NULL)
 		return true;
 	ERR_set_mark();
-	ok = hash_fetch_sha256();
+	ok = hash_fetch_digests();
 	ERR_pop_to_mark();
 	return ok;
 }
 
+/*
+ * md5_context is set last: it says that everything is there.
+ */
 static bool
-hash_fetch_sha256(void)
+hash_fetch_digests(void)
 {
 #if OPENSSL_VERSION_NUMBER >= 0x30000000L
 	static OSSL_LIB_CTX *library = NULL;
@@ -350,10 +377,18 @@ hash_fetch_sha256(void)
 		library = OSSL_LIB_CTX_new();
 	if (library != NULL && provider == NULL)
 		provider = OSSL_PROVIDER_load(library, "default");
-	if (provider != NULL)
+	if (provider == NULL)
+		return false;
+	if (md5 == NULL)
+		md5 = EVP_MD_fetch(library, "MD5", NULL);
+	if (sha256 == NULL)
 		sha256 = EVP_MD_fetch(library, "SHA2-256", NULL);
 #else
+	md5 = EVP_md5();
 	sha256 = EVP_sha256();
 #endif
-	return sha256 != NULL;
+	if (md5 == NULL || sha256 == NULL)
+		return false;
+	md5_context = EVP_MD_CTX_new();
+	return md5_context != NULL;
 }

@@ -3,8 +3,8 @@
  *		The pure part: bytes to a position, points to a ring, two rings to
  *		what moves between them.
  *
- * Rules of this header and of md5.c, hash.c, ring.c, ring_build.c, check.c,
- * canon.c, diff.c, diff_count.c and diff_plan.c, which implement it:
+ * Rules of this header and of hash.c, ring.c, ring_build.c, check.c, canon.c,
+ * diff.c, diff_count.c and diff_plan.c, which implement it:
  *	- nothing of PostgreSQL is included; everything can be built, tested and
  *	  fuzzed by itself;
  *	- memory comes from the caller (RingEnv) and is never freed here: the
@@ -13,7 +13,7 @@
  *	  uint64_t, so that 2^32 can be written;
  *	- names are bytes with a length, not NUL-terminated.
  *
- * Calls go one way: md5 <- hash <- ring <- diff.
+ * Calls go one way: hash <- ring <- diff.
  */
 #ifndef SHARDRING_RING_H
 #define SHARDRING_RING_H
@@ -21,8 +21,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "md5.h"
 
 #define RING_CIRCLE				UINT64_C(4294967296)
 #define RING_MAX_POINTS			4194304
@@ -61,7 +59,6 @@ typedef struct HashStream
 	uint32_t	state;
 	uint32_t	tail;			/* murmur3: bytes that wait for a block of 4 */
 	uint64_t	length;
-	Md5Stream	md5;
 } HashStream;
 
 extern bool hash_parse_kind(const char *name, size_t len, HashKind *kind);
