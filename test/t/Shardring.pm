@@ -103,6 +103,7 @@ sub open_session
 	my ($node, $database) = @_;
 	my $session =
 	  $node->background_psql($database // 'postgres', on_error_stop => 0);
+	$session->set_query_timer_restart;
 	$session->query_safe('SET client_min_messages = error');
 	return $session;
 }
