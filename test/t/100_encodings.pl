@@ -1,0 +1,184 @@
+# 100_encodings.pl
+#	The encoding and the collation of a database change nothing: the same
+#	names and keys have the same positions, points, fingerprints and routes.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Shardring;
+use Test::More;
+
+my $node = start_server('encodings');
+
+# The client always speaks UTF-8; only SQL_ASCII passes bytes as they are.
+$ENV{PGCLIENTENCODING} = 'UTF8';
+
+my %databases = (
+	utf8 => "ENCODING 'UTF8' LOCALE 'C'",
+	ascii => "ENCODING 'SQL_ASCII' LOCALE 'C'",
+	latin1 => "ENCODING 'LATIN1' LOCALE 'C'",
+	euc_jp => "ENCODING 'EUC_JP' LOCALE 'C'",
+	icu => "ENCODING 'UTF8' LOCALE 'C' LOCALE_PROVIDER 'icu'"
+	  . " ICU_LOCALE 'en-US'");
+foreach my $database (sort keys %databases)
+{
+	$node->safe_psql('postgres',
+		"CREATE DATABASE $database TEMPLATE template0 $databases{$database}");
+	$node->safe_psql($database, 'CREATE EXTENSION shardring');
+}
+
+# Names and keys that a database can hold.
+my @latin = ('Zürich', 'Ångström', 'é', 'ß', 'naïve');
+my @japanese = ('東京', '日本語', '大阪', 'カタカナ', '吉');
+my %words = (
+	utf8 => [ @latin, @japanese ],
+	icu => [ @latin, @japanese ],
+	ascii => [ @latin, @japanese ],
+	latin1 => \@latin,
+	euc_jp => \@japanese);
+
+# Builds a ring from words and says everything about it, as UTF-8.
+sub build
+{
+	my ($database, $ring, $hash, @words) = @_;
+	my $list = join ',', map { "'$_'" } @words;
+	return $node->safe_psql($database, <<"END");
+SET client_min_messages = error;
+SELECT shardring.create_ring('$ring', 40, '$hash', true);
+SELECT shardring.add_group('$ring', w, ARRAY['s-' || w, 't-' || w], 3)
+FROM unnest(ARRAY[$list]) WITH ORDINALITY AS u (w, i) ORDER BY i;
+SELECT shardring.pin_key('$ring', '$words[0]', '$words[1]');
+SELECT shardring.activate('$ring');
+SELECT fingerprint FROM shardring.ring WHERE ring = '$ring';
+SELECT * FROM shardring.points('$ring');
+SELECT * FROM shardring.arcs('$ring');
+SELECT w, k, shardring.locate('$ring', k), shardring.shard_for('$ring', k),
+	shardring.key_position(k, '$hash')
+FROM unnest(ARRAY[$list]) WITH ORDINALITY AS u (w, i),
+	unnest(ARRAY[w, w || 'x', 'x' || w || w, '{' || w || '}y']) AS k
+ORDER BY i, k COLLATE "C";
+SELECT array_agg(shardring.shard_for('$ring', k) ORDER BY k)
+FROM generate_series(1, 1000) AS k;
+SELECT count(*) FROM shardring.problems();
+END
+}
+
+foreach my $database (grep { $_ ne 'utf8' } sort keys %databases)
+{
+	foreach my $hash ('md5', 'murmur3')
+	{
+		my @words = @{ $words{$database} };
+		my $ring = "$database-$words[0]-$hash";
+		my $built = build($database, $ring, $hash, @words);
+		like($built, qr/^[0-9a-f]{64}$/m, "$database $hash: a ring is built");
+		ok($built eq build('utf8', $ring, $hash, @words),
+			"$database $hash: points, routes and fingerprint are as in UTF8");
+	}
+}
+
+# ---------- positions of bytes that only SQL_ASCII can hold ----------
+
+is( $node->safe_psql('ascii', "SELECT shardring.key_position(E'\\xC3\\xA9')"),
+	'1725812119',
+	'UTF-8 bytes in SQL_ASCII');
+add_ring($node, 'ascii', 'r', 2);
+foreach my $call (
+	"key_position(E'\\xE9')",
+	"key_position(E'ok\\xC3')",
+	"shard_for('r', E'\\xE9')",
+	"locate('r', E'\\xE9', 1)",
+	"moves('r', 1, 1, E'\\xE9')",
+	"moving_keys('r', 1, 1, ARRAY[E'\\xE9'])",
+	"shard_for(E'r\\xE9', 'k')",
+	"create_ring(E'\\xE9')",
+	"active_version(E'\\xE9')")
+{
+	is(sqlstate_of($node, 'ascii', "SELECT shardring.$call"),
+		'22021', "bytes that are no UTF-8: $call");
+}
+$node->safe_psql('ascii', "SELECT shardring.draft_version('r')");
+is( sqlstate_of(
+		$node, 'ascii',
+		"SELECT shardring.add_group('r', E'\\xE9', '{s}')"),
+	'22021',
+	'a group whose name is no UTF-8');
+is( sqlstate_of(
+		$node, 'ascii',
+		"SELECT shardring.add_group('r', 'g', ARRAY[E'\\xE9'])"),
+	'22021',
+	'a shard whose name is no UTF-8');
+is($node->safe_psql('ascii', 'SELECT count(*) FROM shardring.problems()'),
+	'0', 'no problems after all that');
+
+# ---------- collations ----------
+
+# By locale alpha-4 comes before Zeta-646, by bytes after it, and they want
+# the same point.
+foreach my $database ('utf8', 'icu')
+{
+	$node->safe_psql($database,
+		    "SELECT shardring.create_ring('order');"
+		  . join('', map { "SELECT shardring.add_group('order', '$_', '{$_}');" }
+			  ('mid-1', 'alpha-4', 'Zeta-646'))
+		  . "SELECT shardring.activate('order')");
+	is( $node->safe_psql($database,
+			    "SELECT array_agg(group_name ORDER BY group_name) FROM ("
+			  . "SELECT group_name FROM shardring.points('order')"
+			  . ' WHERE key_position = 3195943442 UNION ALL SELECT'
+			  . " shardring.shard_at('order', 3195943442)) AS g"),
+		'{alpha-4,alpha-4}',
+		"$database: who came first has the point");
+	is( $node->safe_psql($database,
+			    "SELECT count(*), bool_or(salt = 21), max(salt) FROM"
+			  . " shardring.points('order') WHERE group_name = 'Zeta-646'"),
+		'160|f|160',
+		"$database: the other one skips a candidate");
+	is( $node->safe_psql(
+			$database, 'SELECT fingerprint FROM shardring.ring'
+			  . " WHERE ring = 'order'"),
+		$node->safe_psql(
+			'utf8', 'SELECT fingerprint FROM shardring.ring'
+			  . " WHERE ring = 'order'"),
+		"$database: fingerprint");
+}
+
+# A collation for which 'A' and 'a' are equal does not make keys equal.
+$node->safe_psql('icu', <<'END');
+CREATE COLLATION blind (provider = icu, locale = 'und-u-ks-level1',
+	deterministic = false);
+CREATE TABLE keys (key text COLLATE blind);
+INSERT INTO keys VALUES ('user:a'), ('USER:A'), ('üser:a');
+END
+is( $node->safe_psql('icu', <<'END'), '1|3|3|t', 'nondeterministic collation');
+SELECT count(DISTINCT key), count(DISTINCT shardring.key_position(key)),
+	count(DISTINCT (shardring.locate('order', key)).key_position),
+	bool_and(shardring.shard_for('order', key)
+		= shardring.shard_for('order', key COLLATE "C"))
+FROM keys
+END
+is( $node->safe_psql('icu', <<'END'), 'a|A', 'groups that differ by case only');
+SET client_min_messages = error;
+SELECT shardring.create_ring('case') \g /dev/null
+SELECT shardring.add_group('case', 'a', '{a}') \g /dev/null
+SELECT shardring.add_group('case', 'A', '{A}') \g /dev/null
+SELECT shardring.activate('case') \g /dev/null
+SELECT shardring.shard_at('case' COLLATE blind, a.at),
+	shardring.shard_at('case' COLLATE blind, b.at)
+FROM shardring.key_position('a#0' COLLATE blind) AS a (at),
+	shardring.key_position('A#0' COLLATE blind) AS b (at)
+END
+is( $node->safe_psql(
+		'icu',
+		"SELECT count(*) FROM shardring.moving_keys('order', 1, 1, 'keys', 'key')"
+	),
+	'0',
+	'a key column with a nondeterministic collation');
+is($node->safe_psql('icu', 'SELECT count(*) FROM shardring.problems()'),
+	'0', 'no problems');
+
+$node->stop;
+done_testing();
