@@ -27,7 +27,7 @@ typedef struct Checker
 	void	   *arg;
 	char	   *message;
 	size_t		room;
-	bool		clean;			/* nothing was reported */
+	bool		dirty;			/* something was reported */
 	bool		stopped;		/* the caller wants no more */
 } Checker;
 
@@ -46,6 +46,7 @@ typedef struct CheckSlots
 	const char *verb;
 } CheckSlots;
 
+static bool check_all(Checker checker, bool positions);
 static bool check_sizes(Checker *checker);
 static void check_groups(Checker *checker);
 static void check_group(Checker *checker, const RingGroupDef *group);
@@ -80,14 +81,32 @@ bool
 check_structure(const RingDef *def, const RingEnv *env, RingReport report,
 				void *arg)
 {
-	Checker		checker = {def, env, report, arg, NULL, 0, true, false};
+	return check_all((Checker) {def, env, report, arg, NULL, 0, false, false},
+					 true);
+}
 
+/*
+ * As check_structure, for one who is about to build the ring: whether
+ * positions are distinct comes with that (Ring.ndoubled).
+ */
+bool
+check_shape(const RingDef *def, const RingEnv *env, RingReport report,
+			void *arg)
+{
+	return check_all((Checker) {def, env, report, arg, NULL, 0, false, false},
+					 false);
+}
+
+static bool
+check_all(Checker checker, bool positions)
+{
 	if (!check_sizes(&checker))
 		return false;
 	check_groups(&checker);
-	check_positions(&checker);
+	if (positions)
+		check_positions(&checker);
 	check_pins(&checker);
-	return checker.clean;
+	return !checker.dirty;
 }
 
 /*
@@ -99,7 +118,7 @@ RingResult
 check_points(const RingDef *def, const RingEnv *env, RingReport report,
 			 void *arg)
 {
-	Checker		checker = {def, env, report, arg, NULL, 0, true, false};
+	Checker		checker = {def, env, report, arg, NULL, 0, false, false};
 	uint32_t	most = 1;
 	uint32_t   *salts;
 	uint32_t	i;
@@ -112,7 +131,7 @@ check_points(const RingDef *def, const RingEnv *env, RingReport report,
 		if (check_candidates(&checker, &def->groups[i],
 							 salts) == RING_NO_HASH)
 			return RING_NO_HASH;
-	return checker.clean ? RING_OK : RING_INVALID;
+	return checker.dirty ? RING_INVALID : RING_OK;
 }
 
 /*
@@ -466,7 +485,7 @@ check_say(Checker *checker, const char *format,...)
 	va_list		args;
 	int			len;
 
-	checker->clean = false;
+	checker->dirty = true;
 	if (checker->stopped)
 		return;
 	va_start(args, format);

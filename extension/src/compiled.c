@@ -32,7 +32,7 @@ static Ring *compile(Oid schema, text *ring, int32 version,
 static void check_fingerprint(const CatalogDef *def, text *ring,
 							  int32 version, const char *fingerprint);
 static void check_def(const CatalogDef *def, text *ring, int32 version,
-					  bool sealed);
+					  bool sealed, bool doubled);
 static bool keep_problem(void *arg, const char *problem);
 static void compiled_share(CompiledRing *compiled);
 static void compiled_evict(CompiledRing *compiled);
@@ -142,9 +142,11 @@ compile(Oid schema, text *ring, int32 version, const char *fingerprint,
 	def = catalog_read_def(schema, ring, &ring_row, &version_row, snapshot);
 	if (version_row.sealed || fingerprint[0] != '\0')
 		check_fingerprint(def, ring, version, fingerprint);
-	check_def(def, ring, version, version_row.sealed);
+	check_def(def, ring, version, version_row.sealed, false);
 	MemoryContextSwitchTo(target);
 	result = ring_build(&def->ring, &shardring_env);
+	if (result->ndoubled > 0)
+		check_def(def, ring, version, version_row.sealed, true);
 	MemoryContextDelete(rows);
 	return result;
 }
@@ -171,15 +173,19 @@ check_fingerprint(const CatalogDef *def, text *ring, int32 version,
 }
 
 /*
- * Refuses rows that do not make a ring: 55000 in a draft, else XX001.
+ * Refuses rows that do not make a ring: 55000 in a draft, else XX001.  Whether
+ * there are doubled points is left to ring_build, which sorts them anyway; if
+ * so, they are looked for to be named.
  */
 static void
-check_def(const CatalogDef *def, text *ring, int32 version, bool sealed)
+check_def(const CatalogDef *def, text *ring, int32 version, bool sealed,
+		  bool doubled)
 {
 	char	   *problem = def->malformed;
 
 	if (problem == NULL &&
-		check_structure(&def->ring, &shardring_env, keep_problem, &problem))
+		(doubled ? check_structure : check_shape) (&def->ring, &shardring_env,
+												   keep_problem, &problem))
 		return;
 	ereport(ERROR,
 			(errcode(sealed ? ERRCODE_DATA_CORRUPTED :

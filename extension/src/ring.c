@@ -18,12 +18,18 @@
 /* Where a search by halves gives way to walking. */
 #define RING_NEAR		8
 
+/* Up to how many are sorted without a radix. */
+#define RING_FEW		32
+
 /* How many candidates may be skipped however few points a group has. */
 #define RING_SKIPPED	65536
 
 /* How many candidates are hashed between two pauses. */
 #define RING_PACE		1024
 
+static void ring_sort_few(uint32_t *keys, uint32_t *values, uint32_t n);
+static void ring_sort_many(uint32_t *keys, uint32_t *values, uint32_t *spare,
+						   uint32_t n, const RingEnv *env);
 static RingResult ring_find_salt(HashKind hash, RingName utf8,
 								 uint32_t position, uint32_t limit,
 								 uint32_t *salt, const RingEnv *env);
@@ -144,11 +150,52 @@ ring_shares(const RingArcs *arcs, uint32_t ngroups, uint64_t *positions)
 
 /*
  * Sort keys ascending and their values with them; equal keys keep their
- * order.  "spare" has room for 2 * n.  (Radix sort, a byte at a time.)
+ * order.  "spare" has room for 2 * n; NULL where that is seldom needed.
  */
 void
 ring_sort(uint32_t *keys, uint32_t *values, uint32_t *spare, uint32_t n,
 		  const RingEnv *env)
+{
+	if (n <= RING_FEW)
+	{
+		ring_sort_few(keys, values, n);
+		return;
+	}
+	if (spare == NULL)
+		spare = env->alloc(env->arg, 2 * (size_t) n * sizeof(uint32_t));
+	ring_sort_many(keys, values, spare, n, env);
+}
+
+/*
+ * Each is moved to its place among those before it.
+ */
+static void
+ring_sort_few(uint32_t *keys, uint32_t *values, uint32_t n)
+{
+	uint32_t	i;
+
+	for (i = 1; i < n; i++)
+	{
+		uint32_t	key = keys[i];
+		uint32_t	value = values[i];
+		uint32_t	to = i;
+
+		for (; to > 0 && keys[to - 1] > key; to--)
+		{
+			keys[to] = keys[to - 1];
+			values[to] = values[to - 1];
+		}
+		keys[to] = key;
+		values[to] = value;
+	}
+}
+
+/*
+ * Radix sort, a byte at a time.
+ */
+static void
+ring_sort_many(uint32_t *keys, uint32_t *values, uint32_t *spare, uint32_t n,
+			   const RingEnv *env)
 {
 	uint32_t   *from[2] = {keys, values};
 	uint32_t   *to[2] = {spare, spare + n};

@@ -177,6 +177,8 @@ typedef struct Ring
 	RingName   *shards;			/* distinct, ascending by utf8 */
 	RingName   *shards_utf8;	/* the same in UTF-8: what is compared */
 	uint32_t	npoints;
+	uint32_t	ndoubled;		/* points on a position that was taken; only
+								 * where check_structure was not asked */
 	uint32_t	npins;
 	RingArcs	arcs;			/* with pins: what routing uses */
 	RingArcs	plain;			/* without pins; the same arrays, if none */
@@ -235,6 +237,8 @@ extern RingResult ring_salts(HashKind hash, RingName utf8,
  */
 typedef bool (*RingReport) (void *arg, const char *problem);
 
+extern bool check_shape(const RingDef *def, const RingEnv *env,
+						RingReport report, void *arg);
 extern bool check_structure(const RingDef *def, const RingEnv *env,
 							RingReport report, void *arg);
 extern RingResult check_points(const RingDef *def, const RingEnv *env,

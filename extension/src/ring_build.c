@@ -46,9 +46,10 @@ static void ring_build_runs(RingGroup *group, const RingGroupDef *def,
 static void ring_push_run(RingGroup *group, uint32_t end, uint32_t shard);
 static void ring_build_arcs(Ring *ring, const RingDef *def,
 							const RingEnv *env);
-static uint32_t ring_collect_points(const RingDef *def, uint32_t *positions,
-									uint32_t *owners);
-static void ring_close_circle(RingArcs *arcs, uint32_t npoints);
+static void ring_place_points(RingArcs *arcs, const RingDef *def,
+							  uint32_t npoints, uint32_t *buckets,
+							  const RingEnv *env);
+static uint32_t ring_close_circle(RingArcs *arcs, uint32_t npoints);
 static void ring_cut_pins(RingArcs *arcs, const RingArcs *plain,
 						  const RingDef *def);
 static void ring_push_arc(RingArcs *arcs, uint32_t end, uint32_t owner);
@@ -223,9 +224,9 @@ ring_push_run(RingGroup *group, uint32_t end, uint32_t shard)
 }
 
 /*
- * Both sets of arcs.  A compiled ring lives long, so nothing large is left
- * behind: the arcs are made in place of the sorted points, and the other half
- * of the sort becomes the table of buckets.
+ * Both sets of arcs.  A compiled ring lives long, and the first touch of a
+ * page costs more than all that is done there: so there is no room here but
+ * what the ring keeps.
  */
 static void
 ring_build_arcs(Ring *ring, const RingDef *def, const RingEnv *env)
@@ -233,63 +234,87 @@ ring_build_arcs(Ring *ring, const RingDef *def, const RingEnv *env)
 	size_t		npoints = ring->npoints;
 	size_t		npins = ring_count_pins(def);
 	size_t		most = npoints + 1 + 2 * npins;
-	size_t		nspare = ((size_t) 1 << ring_bucket_bits(most)) + 1;
+	size_t		nbuckets = ((size_t) 1 << ring_bucket_bits(most)) + 1;
+	uint32_t   *buckets = ring_alloc(env, nbuckets, sizeof(uint32_t));
 	RingArcs   *plain = &ring->plain;
-	uint32_t   *spare;
 
-	if (nspare < 2 * npoints)
-		nspare = 2 * npoints;
-	spare = ring_alloc(env, nspare, sizeof(uint32_t));
 	plain->ends = ring_alloc(env, npoints + 1, sizeof(uint32_t));
 	plain->owners = ring_alloc(env, npoints + 1, sizeof(uint32_t));
-	ring_collect_points(def, plain->ends, plain->owners);
-	ring_sort(plain->ends, plain->owners, spare, ring->npoints, env);
-	ring_close_circle(plain, ring->npoints);
+	ring_place_points(plain, def, ring->npoints, buckets, env);
+	ring->ndoubled = ring_close_circle(plain, ring->npoints);
 
 	if (npins > 0)
 	{
 		ring->arcs.ends = ring_alloc(env, most, sizeof(uint32_t));
 		ring->arcs.owners = ring_alloc(env, most, sizeof(uint32_t));
 		ring_cut_pins(&ring->arcs, plain, def);
-		ring_fill_buckets(&ring->arcs, spare);
+		ring_fill_buckets(&ring->arcs, buckets);
 	}
 	else
 	{
-		ring_fill_buckets(plain, spare);
+		ring_fill_buckets(plain, buckets);
 		ring->arcs = *plain;
 	}
 }
 
 /*
- * All points in the order of the definition, each with its group.
+ * All points, each with its group, by position, and in the order of the
+ * definition where that is the same.
+ *
+ * Positions are spread evenly, so their top bits already sort them into
+ * buckets of about one: each point goes straight to its bucket, where little
+ * is left to sort.
  */
-static uint32_t
-ring_collect_points(const RingDef *def, uint32_t *positions, uint32_t *owners)
+static void
+ring_place_points(RingArcs *arcs, const RingDef *def, uint32_t npoints,
+				  uint32_t *buckets, const RingEnv *env)
 {
-	uint32_t	n = 0;
+	uint32_t	bits = ring_bucket_bits(npoints);
+	uint32_t	nbuckets = UINT32_C(1) << bits;
+	uint32_t	shift = 32 - bits;
+	uint32_t	lo = 0;
 	uint32_t	g;
 	uint32_t	i;
 
+	memset(buckets, 0, ((size_t) nbuckets + 1) * sizeof(uint32_t));
+	for (g = 0; g < def->ngroups; g++)
+		for (i = 0; i < def->groups[g].npoints; i++)
+			buckets[(def->groups[g].points[i] >> shift) + 1]++;
+	for (i = 1; i < nbuckets; i++)
+		buckets[i] += buckets[i - 1];
 	for (g = 0; g < def->ngroups; g++)
 	{
 		for (i = 0; i < def->groups[g].npoints; i++)
 		{
-			positions[n] = def->groups[g].points[i];
-			owners[n++] = g;
+			uint32_t	position = def->groups[g].points[i];
+			uint32_t	at = buckets[position >> shift]++;
+
+			arcs->ends[at] = position;
+			arcs->owners[at] = g;
 		}
+		env->pause(env->arg);
 	}
-	return n;
+	for (i = 0; i < nbuckets; i++)
+	{
+		uint32_t	hi = buckets[i];	/* it has moved on to the end */
+
+		if (hi - lo > 1)
+			ring_sort(arcs->ends + lo, arcs->owners + lo, NULL, hi - lo, env);
+		lo = hi;
+	}
 }
 
 /*
  * Sorted points become arcs, in the same arrays: a point ends the arc of its
- * group, and what lies past the last point belongs to the first.
+ * group, and what lies past the last point belongs to the first.  Returns how
+ * many points were left out because their position was taken.
  */
-static void
+static uint32_t
 ring_close_circle(RingArcs *arcs, uint32_t npoints)
 {
 	uint32_t	first_owner = arcs->owners[0];
 	uint32_t	previous = 0;
+	uint32_t	ndoubled = 0;
 	uint32_t	i;
 
 	arcs->n = 0;
@@ -299,10 +324,13 @@ ring_close_circle(RingArcs *arcs, uint32_t npoints)
 
 		if (i == 0 || position != previous)
 			ring_push_arc(arcs, position, arcs->owners[i]);
+		else
+			ndoubled++;
 		previous = position;
 	}
 	if (previous != UINT32_MAX)
 		ring_push_arc(arcs, UINT32_MAX, first_owner);
+	return ndoubled;
 }
 
 /*
