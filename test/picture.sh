@@ -14,10 +14,10 @@ psql -X -q -A -t -v ON_ERROR_STOP=1 >"$WORK/ring.svg" <<'END'
 CREATE EXTENSION shardring;
 \o /dev/null
 SELECT shardring.create_ring('orders');
-SELECT shardring.add_group('orders', 'node-' || n, ARRAY['db' || n])
+SELECT shardring.add_group('orders', 'node-' || n, ARRAY['s' || n])
 FROM generate_series(0, 7) AS n;
 SELECT shardring.activate('orders'), shardring.draft_version('orders');
-SELECT shardring.add_group('orders', 'node-8', ARRAY['db8']);
+SELECT shardring.add_group('orders', 'node-8', ARRAY['s8']);
 \o
 SELECT rtrim(shardring.ring_svg('orders', 2, 1), E'\n');
 END

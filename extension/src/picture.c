@@ -269,6 +269,7 @@ paint_moves(const MovingPart *parts, uint32 n, const uint32 *colours)
 		}
 	}
 	brush_pay(brush, COLOUR_NONE, RING_CIRCLE - at);
+	brush_paint(brush);
 	return brush_finish(brush);
 }
 
