@@ -2,8 +2,8 @@
 #	What the documents say is what the extension does.
 #
 # Rules of this file:
-#	- Every ```sql block of the README and of hashing.md is run, in order, in one
-#	  session a document.  A comment at the end of a statement is its result, in
+#	- Every ```sql block of the README, of hashing.md and of the guides is run, in
+#	  order, in one session a document.  A comment at the end of a statement is its result, in
 #	  psql's unaligned format; a ```text block right after a ```sql block is what
 #	  psql prints for its last statement.
 #	- Every public function has an entry in reference.md with the signatures the
@@ -24,7 +24,8 @@ $node->start;
 
 check_example();
 check_sql('README.md');
-check_sql("$doc/hashing.md");
+check_sql("$doc/$_.md")
+  foreach ('hashing', 'expanding', 'choosing', 'limits-of-a-ring');
 check_reference("$doc/reference.md");
 check_tables("$doc/reference.md");
 check_links($_) foreach ('README.md', glob "$doc/*.md");
