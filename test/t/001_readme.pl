@@ -3,9 +3,9 @@
 #
 # Rules of this file:
 #	- Every ```sql block of the README, of hashing.md and of the guides is run, in
-#	  order, in one session a document.  A comment at the end of a statement is its result, in
-#	  psql's unaligned format; a ```text block right after a ```sql block is what
-#	  psql prints for its last statement.
+#	  order, in one session a document.  A comment at the end of a statement is its
+#	  result, in psql's unaligned format; a ```text block right after a ```sql block
+#	  is what psql prints for its last statement.
 #	- Every public function has an entry in reference.md with the signatures the
 #	  catalog knows, and no entry is left of a function that is gone.
 #	- Links lead to files that exist.
