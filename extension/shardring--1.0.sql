@@ -1960,6 +1960,7 @@ BEGIN
 	PERFORM shardring.erase_versions(ring, NULL);
 	DELETE FROM shardring.activation AS a WHERE a.ring = drop_ring.ring;
 	DELETE FROM shardring.shard AS s WHERE s.ring = drop_ring.ring;
+	DELETE FROM shardring.shard_probe AS p WHERE p.ring = drop_ring.ring;
 	DELETE FROM shardring.ring AS r WHERE r.ring = drop_ring.ring;
 END
 $body$;
@@ -2884,6 +2885,7 @@ AS $body$
 DECLARE
 	ring text;
 	target integer;
+	print text;
 BEGIN
 	PERFORM shardring.refuse_null('document', jsonb_typeof(document));
 	IF jsonb_typeof(document) <> 'object' THEN
@@ -2892,11 +2894,15 @@ BEGIN
 	IF document -> 'format' IS DISTINCT FROM '1' THEN
 		PERFORM shardring.refuse_document('format', '1');
 	END IF;
-	ring := shardring.import_ring(document);
+	ring := shardring.document_text(document, 'ring', 63);
 	target := shardring.document_integer(document, 'version', 1, 2147483647);
-	IF shardring.has_version(ring, target,
-							 shardring.document_fingerprint(document))
-	THEN
+	print := shardring.document_fingerprint(document);
+	IF shardring.has_version(ring, target, print) THEN
+		RETURN target;
+	END IF;
+	PERFORM shardring.import_ring(document);
+	/* somebody else may have been faster */
+	IF shardring.has_version(ring, target, print) THEN
 		RETURN target;
 	END IF;
 	PERFORM shardring.import_shards(ring, document);
@@ -2920,7 +2926,7 @@ COMMENT ON FUNCTION shardring.import_version(jsonb) IS
 REVOKE EXECUTE ON FUNCTION shardring.import_version(jsonb) FROM PUBLIC;
 
 /* Returns with the ring locked. */
-CREATE FUNCTION shardring.import_ring(document jsonb) RETURNS text
+CREATE FUNCTION shardring.import_ring(document jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -2953,7 +2959,6 @@ BEGIN
 	END IF;
 	UPDATE shardring.ring AS r SET last_version = number
 	WHERE r.ring = locked.ring AND r.last_version < number;
-	RETURN ring;
 END
 $body$;
 COMMENT ON FUNCTION shardring.import_ring(jsonb) IS
@@ -3420,3 +3425,488 @@ LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 10
 AS 'MODULE_PATHNAME', 'shardring_require_here_uuid';
 COMMENT ON FUNCTION shardring.require_here(text, uuid) IS
 	'returns this shard, or raises SR001 when a uuid key lives elsewhere';
+
+/* ---------- Proxies and shards: addresses ---------- */
+
+CREATE FUNCTION shardring.live_shards(ring text)
+RETURNS TABLE (shard text, number integer, server text)
+LANGUAGE sql STABLE PARALLEL SAFE COST 1000 ROWS 10
+BEGIN ATOMIC
+	SELECT s.shard, s.number, coalesce(s.server, s.shard)
+	FROM shardring.shard AS s
+		JOIN shardring.ring AS r ON r.ring = s.ring
+	WHERE s.ring = live_shards.ring
+		AND EXISTS (
+			SELECT FROM shardring.ring_version AS v
+				JOIN shardring.shard_map AS m
+					ON m.ring = v.ring AND m.version = v.version
+			WHERE v.ring = s.ring AND v.sealed_at IS NOT NULL
+				AND v.version >= coalesce(r.active_version, 1)
+				AND m.shard = s.shard)
+	ORDER BY s.number;
+END;
+COMMENT ON FUNCTION shardring.live_shards(text) IS
+	'shards of the active version and of sealed newer ones, with servers';
+
+CREATE FUNCTION shardring.connect_string(server text) RETURNS text
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100
+AS 'MODULE_PATHNAME', 'shardring_connect_string';
+COMMENT ON FUNCTION shardring.connect_string(text) IS
+	'internal: the address of a foreign server, without secrets';
+REVOKE EXECUTE ON FUNCTION shardring.connect_string(text) FROM PUBLIC;
+
+/*
+ * Numbers stay, so a shard that is retired keeps its partition, with the
+ * address of another one: RUN ON ALL calls equal addresses once.
+ */
+CREATE FUNCTION shardring.plproxy_sync(ring text) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	addresses text[];
+	wrapper text;
+	old_names text[];
+	old_addresses text[];
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring);
+	addresses := shardring.partition_addresses(ring);
+	SELECT w.fdwname, p.names, p.addresses
+	INTO wrapper, old_names, old_addresses
+	FROM pg_foreign_server AS f
+		JOIN pg_foreign_data_wrapper AS w ON w.oid = f.srvfdw
+		CROSS JOIN LATERAL shardring.partition_options(f.srvoptions) AS p
+	WHERE f.srvname = plproxy_sync.ring;
+	IF NOT FOUND THEN
+		EXECUTE format('CREATE SERVER %I FOREIGN DATA WRAPPER plproxy '
+					   'OPTIONS (%s)', ring,
+					   shardring.partition_clauses(addresses, ''));
+	ELSIF wrapper <> 'plproxy' THEN
+		RAISE EXCEPTION 'server "%" exists and is none of PL/Proxy''s', ring
+			USING ERRCODE = 'duplicate_object',
+			HINT = 'The name of the ring is the name of the cluster.';
+	ELSIF old_addresses IS DISTINCT FROM (addresses || text '1') THEN
+		EXECUTE format('ALTER SERVER %I OPTIONS (%s)', ring, concat_ws(', ',
+			(SELECT string_agg(format('DROP %I', n.name), ', ')
+			 FROM unnest(old_names) AS n (name)),
+			shardring.partition_clauses(addresses, 'ADD ')));
+	END IF;
+	RETURN cardinality(addresses);
+END
+$body$;
+COMMENT ON FUNCTION shardring.plproxy_sync(text) IS
+	'makes the server of PL/Proxy for a ring what the shards are';
+REVOKE EXECUTE ON FUNCTION shardring.plproxy_sync(text) FROM PUBLIC;
+
+CREATE FUNCTION shardring.partition_addresses(ring text) RETURNS text[]
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	stand_in text;
+	numbers text;
+BEGIN
+	SELECT shardring.connect_string(l.server) INTO stand_in
+	FROM shardring.live_shards(ring) AS l
+	WHERE EXISTS (SELECT FROM shardring.shard_map AS m
+				  WHERE m.ring = partition_addresses.ring
+					  AND m.version = shardring.active_version(m.ring)
+					  AND m.shard = l.shard)
+	ORDER BY l.number
+	LIMIT 1;
+	IF stand_in IS NULL THEN
+		RAISE EXCEPTION 'ring "%" has no active version', ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Use shardring.activate to activate one.';
+	END IF;
+	SELECT string_agg(s.number::text, ' ' ORDER BY s.number) INTO numbers
+	FROM shardring.shard AS s
+	WHERE s.ring = partition_addresses.ring;
+	IF numbers <> (SELECT string_agg(i::text, ' ' ORDER BY i)
+				   FROM generate_series(0, (
+					   SELECT count(*) - 1 FROM shardring.shard AS s
+					   WHERE s.ring = partition_addresses.ring)) AS i)
+	THEN
+		RAISE EXCEPTION 'shards of ring "%" are not numbered 0, 1, 2 ...',
+			ring
+			USING ERRCODE = 'data_corrupted',
+			HINT = 'Use shardring.problems to see what is wrong.';
+	END IF;
+	RETURN ARRAY(
+		SELECT CASE WHEN l.server IS NULL THEN stand_in
+			ELSE shardring.connect_string(l.server) END
+		FROM shardring.shard AS s
+			LEFT JOIN shardring.live_shards(partition_addresses.ring) AS l
+				ON l.shard = s.shard
+		WHERE s.ring = partition_addresses.ring
+		ORDER BY s.number);
+END
+$body$;
+COMMENT ON FUNCTION shardring.partition_addresses(text) IS
+	'internal: the addresses of all shards, by number';
+REVOKE EXECUTE ON FUNCTION shardring.partition_addresses(text) FROM PUBLIC;
+
+/* Those that plproxy_sync writes; others belong to whoever set them. */
+CREATE FUNCTION shardring.partition_options(
+	options text[], OUT names text[], OUT addresses text[])
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT array_agg(o.option_name ORDER BY o.i),
+		array_agg(o.option_value ORDER BY o.i)
+	FROM pg_options_to_table(options) WITH ORDINALITY
+		AS o (option_name, option_value, i)
+	WHERE o.option_name ~ '^p[0-9]+$' OR o.option_name = 'modular_mapping';
+END;
+COMMENT ON FUNCTION shardring.partition_options(text[]) IS
+	'internal: the partitions among the options of a server';
+REVOKE EXECUTE ON FUNCTION shardring.partition_options(text[]) FROM PUBLIC;
+
+CREATE FUNCTION shardring.partition_clauses(addresses text[], verb text)
+RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT string_agg(format('%sp%s %L', verb, a.i - 1, a.address), ', '
+					  ORDER BY a.i)
+		|| format(', %smodular_mapping %L', verb, 1)
+	FROM unnest(addresses) WITH ORDINALITY AS a (address, i);
+END;
+COMMENT ON FUNCTION shardring.partition_clauses(text[], text) IS
+	'internal: partitions as options of CREATE or ALTER SERVER';
+REVOKE EXECUTE ON FUNCTION shardring.partition_clauses(text[], text)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.plproxy_partition(ring text, key text)
+RETURNS integer
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 2
+AS 'MODULE_PATHNAME', 'shardring_plproxy_partition_text';
+COMMENT ON FUNCTION shardring.plproxy_partition(text, text) IS
+	'the number of the shard of a text key, for RUN ON';
+
+CREATE FUNCTION shardring.plproxy_partition(ring text, key bigint)
+RETURNS integer
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 2
+AS 'MODULE_PATHNAME', 'shardring_plproxy_partition_int8';
+COMMENT ON FUNCTION shardring.plproxy_partition(text, bigint) IS
+	'the number of the shard of an integer key, for RUN ON';
+
+CREATE FUNCTION shardring.plproxy_partition(ring text, key uuid)
+RETURNS integer
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 2
+AS 'MODULE_PATHNAME', 'shardring_plproxy_partition_uuid';
+COMMENT ON FUNCTION shardring.plproxy_partition(text, uuid) IS
+	'the number of the shard of a uuid key, for RUN ON';
+
+/* Names in quotation marks, values in apostrophes, either doubled inside. */
+CREATE FUNCTION shardring.pgbouncer_databases(ring text) RETURNS SETOF text
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE COST 1000 ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	line record;
+BEGIN
+	FOR line IN
+		SELECT l.shard, l.server, f.oid IS NULL AS missing, (
+			SELECT string_agg(format('%s=''%s''', o.option_name,
+									 replace(o.option_value, '''', '''''')),
+							  ' ' ORDER BY o.option_name)
+			FROM pg_options_to_table(f.srvoptions) AS o
+			WHERE o.option_name = ANY (ARRAY['host', 'port', 'dbname'])
+			) AS address
+		FROM shardring.live_shards(ring) AS l
+			LEFT JOIN pg_foreign_server AS f ON f.srvname = l.server
+		ORDER BY l.number
+	LOOP
+		IF line.missing THEN
+			RAISE EXCEPTION 'server "%" does not exist', line.server
+				USING ERRCODE = 'undefined_object';
+		ELSIF concat(line.shard, line.address) ~ '[[:cntrl:]]' THEN
+			RAISE EXCEPTION
+				'shard "%" or its address has control characters', line.shard
+				USING ERRCODE = 'invalid_parameter_value';
+		END IF;
+		RETURN NEXT format('"%s" = %s', replace(line.shard, '"', '""'),
+						   line.address);
+	END LOOP;
+END
+$body$;
+COMMENT ON FUNCTION shardring.pgbouncer_databases(text) IS
+	'lines for the databases section of pgbouncer.ini, one a shard';
+
+/* ---------- Proxies and shards: asking the shards ---------- */
+
+CREATE TABLE shardring.shard_probe
+(
+	ring text COLLATE "C" NOT NULL,
+	shard text COLLATE "C" NOT NULL,
+	failures integer NOT NULL,
+	succeeded_at timestamp with time zone,
+	failed_at timestamp with time zone,
+	error text COLLATE "C",
+	CONSTRAINT shard_probe_pkey PRIMARY KEY (ring, shard),
+	CONSTRAINT shard_probe_failures_positive
+		CHECK (failures >= 0)
+);
+COMMENT ON TABLE shardring.shard_probe IS
+	'what probe found; not dumped, since it says nothing about elsewhere';
+COMMENT ON COLUMN shardring.shard_probe.ring IS 'name of the ring';
+COMMENT ON COLUMN shardring.shard_probe.shard IS 'name of the shard';
+COMMENT ON COLUMN shardring.shard_probe.failures IS
+	'how often it failed in a row; 0 after a success';
+COMMENT ON COLUMN shardring.shard_probe.succeeded_at IS
+	'when it answered last; NULL: never';
+COMMENT ON COLUMN shardring.shard_probe.failed_at IS
+	'when it failed last; NULL: never';
+COMMENT ON COLUMN shardring.shard_probe.error IS
+	'why it failed last';
+GRANT SELECT ON shardring.shard_probe TO PUBLIC;
+
+/*
+ * The only way to other servers.  With the caller's rights: USAGE on the
+ * foreign server, and his user mapping.
+ */
+CREATE FUNCTION shardring.ask_servers(
+	servers text[], statement text, arguments text[])
+RETURNS TABLE (server text, server_version text, error text, answer text[],
+	round_trip interval)
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 1000000 ROWS 10
+AS 'MODULE_PATHNAME', 'shardring_ask_servers';
+COMMENT ON FUNCTION shardring.ask_servers(text[], text, text[]) IS
+	'internal: runs a statement on servers at once, each a transaction';
+REVOKE EXECUTE ON FUNCTION shardring.ask_servers(text[], text, text[])
+	FROM PUBLIC;
+
+/*
+ * The fingerprint is computed by the shard from its rows, so that altered
+ * ones are noticed.
+ */
+CREATE FUNCTION shardring.shard_status(ring text)
+RETURNS TABLE (shard text, server text, reachable boolean, error text,
+	server_version text, active_version integer, fingerprint text,
+	in_sync boolean, round_trip interval)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	ours shardring.ring;
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring);
+	ours := shardring.require_ring(ring);
+	RETURN QUERY
+		SELECT l.shard, l.server, a.server_version IS NOT NULL, a.error,
+			a.server_version, a.active_version, a.fingerprint,
+			a.error IS NULL
+				AND a.active_version IS NOT DISTINCT FROM ours.active_version
+				AND a.fingerprint IS NOT DISTINCT FROM ours.fingerprint,
+			a.round_trip
+		FROM shardring.live_shards(ring) AS l
+			JOIN shardring.ask_versions(
+				ARRAY(SELECT DISTINCT s.server
+					  FROM shardring.live_shards(ring) AS s
+					  ORDER BY s.server),
+				'SELECT r.active_version, shardring.version_fingerprint('
+				'r.ring, r.active_version) FROM shardring.ring AS r '
+				'WHERE r.ring OPERATOR(pg_catalog.=) $1',
+				ARRAY[shard_status.ring]) AS a ON a.server = l.server
+		ORDER BY l.number;
+END
+$body$;
+COMMENT ON FUNCTION shardring.shard_status(text) IS
+	'asks every shard at once which version it has active';
+REVOKE EXECUTE ON FUNCTION shardring.shard_status(text) FROM PUBLIC;
+
+CREATE FUNCTION shardring.require_ring(ring text) RETURNS shardring.ring
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	found_row shardring.ring;
+BEGIN
+	SELECT r.* INTO found_row FROM shardring.ring AS r
+	WHERE r.ring = require_ring.ring;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'ring "%" does not exist', ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
+	RETURN found_row;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_ring(text) IS
+	'internal: the row of a ring, which must exist';
+REVOKE EXECUTE ON FUNCTION shardring.require_ring(text) FROM PUBLIC;
+
+/* What comes from elsewhere is not trusted to be a version. */
+CREATE FUNCTION shardring.ask_versions(
+	servers text[], statement text, arguments text[])
+RETURNS TABLE (server text, server_version text, error text,
+	active_version integer, fingerprint text, round_trip interval)
+LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
+BEGIN ATOMIC
+	SELECT a.server, a.server_version, a.error,
+		CASE WHEN a.answer[1] ~ '^[1-9][0-9]{0,8}$'
+			THEN a.answer[1]::integer END,
+		CASE WHEN a.answer[2] ~ '^[0-9a-f]{64}$' THEN a.answer[2] END,
+		a.round_trip
+	FROM shardring.ask_servers(servers, statement, arguments) AS a;
+END;
+COMMENT ON FUNCTION shardring.ask_versions(text[], text, text[]) IS
+	'internal: asks servers something that is a version and a fingerprint';
+REVOKE EXECUTE ON FUNCTION shardring.ask_versions(text[], text, text[])
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.push_version(
+	ring text, version integer, shards text[] DEFAULT NULL,
+	activate boolean DEFAULT false)
+RETURNS TABLE (shard text, ok boolean, error text, active_version integer,
+	fingerprint text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	document jsonb;
+	targets shardring.shard[];
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring, 'version', version::text,
+								  'activate', activate::text);
+	document := shardring.export_version(ring, version);
+	targets := shardring.push_targets(ring, version, shards);
+	RETURN QUERY
+		SELECT t.shard,
+			a.error IS NULL
+				AND a.fingerprint IS NOT DISTINCT FROM document
+					->> 'fingerprint'
+				AND (a.active_version IS NOT DISTINCT FROM
+					 push_version.version OR NOT push_version.activate),
+			a.error, a.active_version, a.fingerprint
+		FROM unnest(targets) AS t
+			JOIN shardring.ask_versions(
+				ARRAY(SELECT DISTINCT s.server FROM unnest(targets) AS s
+					  ORDER BY s.server),
+				'SELECT * FROM shardring.receive_version($1, $2)',
+				ARRAY[document::text, push_version.activate::text]) AS a
+				ON a.server = t.server
+		ORDER BY t.number;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.push_version(text, integer, text[], boolean) IS
+	'imports a version on shards, all at once, and activates it if told to';
+REVOKE EXECUTE ON FUNCTION
+	shardring.push_version(text, integer, text[], boolean) FROM PUBLIC;
+
+CREATE FUNCTION shardring.push_targets(
+	ring text, version integer, shards text[])
+RETURNS shardring.shard[]
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	unknown text;
+BEGIN
+	SELECT n.shard INTO unknown FROM unnest(shards) AS n (shard)
+	WHERE NOT EXISTS (SELECT FROM shardring.shard AS s
+					  WHERE s.ring = push_targets.ring
+						  AND s.shard = n.shard)
+	LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'shard "%" of ring "%" does not exist', unknown, ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
+	RETURN ARRAY(
+		SELECT ROW(s.ring, s.shard, s.number, coalesce(s.server, s.shard))
+			::shardring.shard
+		FROM shardring.shard AS s
+		WHERE s.ring = push_targets.ring
+			AND CASE WHEN shards IS NOT NULL THEN s.shard = ANY (shards)
+			ELSE EXISTS (SELECT
+						 FROM shardring.live_shards(push_targets.ring) AS l
+						 WHERE l.shard = s.shard)
+				OR EXISTS (SELECT FROM shardring.shard_map AS m
+						   WHERE m.ring = s.ring
+							   AND m.version = push_targets.version
+							   AND m.shard = s.shard) END
+		ORDER BY s.number);
+END
+$body$;
+COMMENT ON FUNCTION shardring.push_targets(text, integer, text[]) IS
+	'internal: the shards to push to, each with its server';
+REVOKE EXECUTE ON FUNCTION shardring.push_targets(text, integer, text[])
+	FROM PUBLIC;
+
+/* The other end of push_version. */
+CREATE FUNCTION shardring.receive_version(
+	document jsonb, activate boolean,
+	OUT active_version integer, OUT fingerprint text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	ring text;
+	target integer;
+BEGIN
+	target := shardring.import_version(document);
+	ring := document ->> 'ring';
+	IF activate AND target IS DISTINCT FROM shardring.active_version(ring)
+	THEN
+		PERFORM shardring.activate(ring, target);
+	END IF;
+	active_version := shardring.active_version(ring);
+	fingerprint := shardring.version_fingerprint(ring, target);
+	IF fingerprint <> document ->> 'fingerprint' THEN
+		RAISE EXCEPTION
+			'version % of ring "%" was altered after it was sealed',
+			target, ring
+			USING ERRCODE = 'data_corrupted',
+			HINT = 'Use shardring.problems to see what is wrong.';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.receive_version(jsonb, boolean) IS
+	'internal: imports a version that is pushed, and activates it';
+REVOKE EXECUTE ON FUNCTION shardring.receive_version(jsonb, boolean)
+	FROM PUBLIC;
+
+/*
+ * A shard fails that does not answer, or not what was asked.  That it has
+ * another version is no failure.
+ */
+CREATE FUNCTION shardring.probe(ring text)
+RETURNS SETOF shardring.shard_probe
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring);
+	RETURN QUERY
+		INSERT INTO shardring.shard_probe AS p
+			(ring, shard, failures, succeeded_at, failed_at, error)
+		SELECT probe.ring, s.shard,
+			CASE WHEN s.error IS NULL THEN 0 ELSE 1 END,
+			CASE WHEN s.error IS NULL THEN clock_timestamp() END,
+			CASE WHEN s.error IS NOT NULL THEN clock_timestamp() END,
+			s.error
+		FROM shardring.shard_status(probe.ring) AS s
+		ON CONFLICT ON CONSTRAINT shard_probe_pkey DO UPDATE
+		SET failures = CASE WHEN EXCLUDED.error IS NULL THEN 0
+				ELSE p.failures + 1 END,
+			succeeded_at = coalesce(EXCLUDED.succeeded_at, p.succeeded_at),
+			failed_at = coalesce(EXCLUDED.failed_at, p.failed_at),
+			error = coalesce(EXCLUDED.error, p.error)
+		RETURNING p.*;
+END
+$body$;
+COMMENT ON FUNCTION shardring.probe(text) IS
+	'asks every shard at once, and counts how often each failed in a row';
+REVOKE EXECUTE ON FUNCTION shardring.probe(text) FROM PUBLIC;
+
+CREATE FUNCTION shardring.suspects(ring text, failures integer DEFAULT 3)
+RETURNS SETOF shardring.shard_probe
+LANGUAGE sql STABLE PARALLEL SAFE COST 1000 ROWS 10
+BEGIN ATOMIC
+	SELECT p.*
+	FROM shardring.shard_probe AS p
+		JOIN shardring.live_shards(suspects.ring) AS l ON l.shard = p.shard
+	WHERE p.ring = suspects.ring AND p.failures >= suspects.failures
+	ORDER BY l.number;
+END;
+COMMENT ON FUNCTION shardring.suspects(text, integer) IS
+	'shards that failed so often in a row, by what probe found';

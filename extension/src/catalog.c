@@ -31,9 +31,13 @@ enum
 
 	VERSION_VNODES = 5,
 	VERSION_SEALED_AT = 6,
-	VERSION_FINGERPRINT = 7
+	VERSION_FINGERPRINT = 7,
+
+	SHARD_NUMBER = 3
 };
 
+static void scan_begin(RowScan *scan, Oid schema, const char *name, int nkeys,
+					   ScanKey keys, Snapshot snapshot);
 static void copy_fingerprint(char *fingerprint, Datum value, bool isnull);
 
 /*
@@ -138,17 +142,55 @@ catalog_require_version(Oid schema, text *ring, int32 version,
 }
 
 /*
+ * The number of a shard; false when it has none.
+ */
+bool
+catalog_read_shard_number(Oid schema, text *ring, text *shard,
+						  Snapshot snapshot, int32 *number)
+{
+	ScanKeyData keys[2];
+	RowScan		scan;
+	bool		isnull;
+	bool		found;
+
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_TEXTEQ,
+				PointerGetDatum(ring));
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_TEXTEQ,
+				PointerGetDatum(shard));
+	scan_begin(&scan, schema, "shard", 2, keys, snapshot);
+	found = catalog_scan_next(&scan);
+	if (found)
+		*number = DatumGetInt32(catalog_scan_column(&scan, SHARD_NUMBER,
+													&isnull));
+	catalog_scan_end(&scan);
+	return found;
+}
+
+/*
  * Starts a scan by the primary key of a table: over the rows of a ring, or,
  * with a version, of that version.
  */
 void
 catalog_scan_begin(RowScan *scan, Oid schema, const char *name, text *ring,
-		   int32 version, Snapshot snapshot)
+				   int32 version, Snapshot snapshot)
+{
+	ScanKeyData keys[2];
+
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_TEXTEQ,
+				PointerGetDatum(ring));
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(version));
+	scan_begin(scan, schema, name, version == NO_VERSION ? 1 : 2, keys,
+			   snapshot);
+}
+
+static void
+scan_begin(RowScan *scan, Oid schema, const char *name, int nkeys,
+		   ScanKey keys, Snapshot snapshot)
 {
 	Oid			table_oid = get_relname_relid(name, schema);
 	Oid			index_oid = get_relname_relid(psprintf("%s_pkey", name),
 											  schema);
-	ScanKeyData keys[2];
 
 	scan->table = OidIsValid(table_oid) ?
 		try_relation_open(table_oid, AccessShareLock) : NULL;
@@ -157,12 +199,8 @@ catalog_scan_begin(RowScan *scan, Oid schema, const char *name, text *ring,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table \"%s\" of extension \"shardring\" is missing",
 						name)));
-	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_TEXTEQ,
-				PointerGetDatum(ring));
-	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ,
-				Int32GetDatum(version));
 	scan->scan = systable_beginscan(scan->table, index_oid, true, snapshot,
-									version == NO_VERSION ? 1 : 2, keys);
+									nkeys, keys);
 }
 
 /*

@@ -11,8 +11,12 @@
 #error "shardring needs PostgreSQL 15 or later"
 #endif
 
+#include "catalog/pg_foreign_server.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
+#include "utils/acl.h"
 #include "utils/rangetypes.h"
 
 #if PG_VERSION_NUM >= 160000
@@ -21,6 +25,7 @@
 
 #if PG_VERSION_NUM >= 170000
 #include "storage/procarray.h"
+#include "utils/resowner.h"
 #else
 #include "storage/sinvaladt.h"
 #endif
@@ -62,6 +67,49 @@ compat_vxid_runs(const PGPROC *proc, VirtualTransactionId vxid)
 	return proc->vxid.lxid == vxid.localTransactionId;
 #else
 	return proc->lxid == vxid.localTransactionId;
+#endif
+}
+
+/*
+ * The transaction that is running here: another number for each.
+ */
+static inline LocalTransactionId
+compat_this_transaction(void)
+{
+#if PG_VERSION_NUM >= 170000
+	return MyProc->vxid.lxid;
+#else
+	return MyProc->lxid;
+#endif
+}
+
+/*
+ * May the current user use this foreign server?  16 has one function for all
+ * kinds of objects.
+ */
+static inline bool
+compat_may_use_server(Oid server)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(ForeignServerRelationId, server, GetUserId(),
+						   ACL_USAGE) == ACLCHECK_OK;
+#else
+	return pg_foreign_server_aclcheck(server, GetUserId(),
+									  ACL_USAGE) == ACLCHECK_OK;
+#endif
+}
+
+/*
+ * A set of that many things to wait for; the caller frees it.  17 hands sets
+ * to a resource owner.
+ */
+static inline WaitEventSet *
+compat_create_wait_set(int n)
+{
+#if PG_VERSION_NUM >= 170000
+	return CreateWaitEventSet(CurrentResourceOwner, n);
+#else
+	return CreateWaitEventSet(CurrentMemoryContext, n);
 #endif
 }
 

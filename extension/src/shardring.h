@@ -74,6 +74,8 @@ extern CatalogDef *catalog_read_def(Oid schema, text *ring,
 									Snapshot snapshot);
 extern text **catalog_read_zones(Oid schema, text *ring, int32 version,
 								 const Ring *compiled, Snapshot snapshot);
+extern bool catalog_read_shard_number(Oid schema, text *ring, text *shard,
+									  Snapshot snapshot, int32 *number);
 extern void catalog_require_ring(Oid schema, text *ring, Snapshot snapshot,
 								 CatalogRing *row);
 extern void catalog_require_version(Oid schema, text *ring, int32 version,

@@ -1,0 +1,197 @@
+/*
+ * remote_address.c
+ *		Where a server is, and who asks: a foreign server and a user mapping
+ *		as libpq wants them.
+ *
+ * Rules of this file:
+ *	- USAGE on the foreign server is needed, and only options that libpq knows
+ *	  count;
+ *	- whoever is no superuser must give a password, and the other side must
+ *	  have asked for it (which remote.c looks at): else he would get in as the
+ *	  user that runs this server.  These are the two rules of dblink.
+ */
+#include "shards.h"
+
+#include "access/htup_details.h"
+#include "access/reloptions.h"
+#include "catalog/pg_user_mapping.h"
+#include "commands/defrem.h"
+#include "foreign/foreign.h"
+#include "lib/stringinfo.h"
+#include "libpq-fe.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/syscache.h"
+
+static List *mapping_options(Oid server);
+static void add_option(RemoteAddress *address, const char *keyword,
+					   const char *value);
+static bool is_server_option(const char *keyword);
+static bool is_mapping_option(const char *keyword);
+static const PQconninfoOption *known_option(const char *keyword);
+
+/*
+ * The address of a foreign server as libpq's connection string, without
+ * secrets and without a user; 42704 or 42501 where there is none to be had.
+ */
+char *
+remote_connect_string(const char *server_name)
+{
+	ForeignServer *server = GetForeignServerByName(server_name, false);
+	StringInfoData string;
+	ListCell   *cell;
+
+	if (!compat_may_use_server(server->serverid))
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FOREIGN_SERVER, server_name);
+	initStringInfo(&string);
+	foreach(cell, server->options)
+	{
+		DefElem    *option = lfirst(cell);
+
+		if (!is_server_option(option->defname))
+			continue;
+		appendStringInfo(&string, "%s%s='", string.len > 0 ? " " : "",
+						 option->defname);
+		for (const char *c = defGetString(option); *c != '\0'; c++)
+		{
+			if (*c == '\'' || *c == '\\')
+				appendStringInfoChar(&string, '\\');
+			appendStringInfoChar(&string, *c);
+		}
+		appendStringInfoChar(&string, '\'');
+	}
+	return string.data;
+}
+
+/*
+ * The address of a foreign server for the current user.  Returns what is
+ * wrong with it, or NULL.
+ */
+const char *
+remote_find_address(const char *server_name, RemoteAddress *address)
+{
+	ForeignServer *server = GetForeignServerByName(server_name, true);
+	List	   *mapping;
+	ListCell   *cell;
+	int			space;
+
+	if (server == NULL)
+		return psprintf("server \"%s\" does not exist", server_name);
+	if (!compat_may_use_server(server->serverid))
+		return psprintf("permission denied for foreign server %s",
+						server_name);
+	mapping = mapping_options(server->serverid);
+	space = list_length(server->options) + list_length(mapping) + 3;
+	*address = (RemoteAddress) {0};
+	address->keywords = palloc(space * sizeof(char *));
+	address->values = palloc(space * sizeof(char *));
+	add_option(address, "fallback_application_name", "shardring");
+	foreach(cell, server->options)
+	{
+		DefElem    *option = lfirst(cell);
+
+		if (is_server_option(option->defname))
+			add_option(address, option->defname, defGetString(option));
+	}
+	foreach(cell, mapping)
+	{
+		DefElem    *option = lfirst(cell);
+
+		if (is_mapping_option(option->defname))
+			add_option(address, option->defname, defGetString(option));
+	}
+	if (!superuser() && !address->has_password)
+		return "the user mapping has no password, so only a superuser may "
+			"connect";
+	add_option(address, "client_encoding", GetDatabaseEncodingName());
+	add_option(address, NULL, NULL);
+	return NULL;
+}
+
+/*
+ * The options of the current user's mapping, or of the one for PUBLIC; none
+ * when there is neither.
+ */
+static List *
+mapping_options(Oid server)
+{
+	HeapTuple	tuple;
+	Datum		options;
+	bool		isnull;
+	List	   *result;
+
+	tuple = SearchSysCache2(USERMAPPINGUSERSERVER,
+							ObjectIdGetDatum(GetUserId()),
+							ObjectIdGetDatum(server));
+	if (!HeapTupleIsValid(tuple))
+		tuple = SearchSysCache2(USERMAPPINGUSERSERVER,
+								ObjectIdGetDatum(InvalidOid),
+								ObjectIdGetDatum(server));
+	if (!HeapTupleIsValid(tuple))
+		return NIL;
+	options = SysCacheGetAttr(USERMAPPINGUSERSERVER, tuple,
+							  Anum_pg_user_mapping_umoptions, &isnull);
+	result = isnull ? NIL : untransformRelOptions(options);
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+static void
+add_option(RemoteAddress *address, const char *keyword, const char *value)
+{
+	address->keywords[address->n] = keyword;
+	address->values[address->n] = value;
+	address->n++;
+	if (keyword != NULL && strcmp(keyword, "password") == 0)
+		address->has_password = value[0] != '\0';
+}
+
+/*
+ * Of a server: where it is and how to get there.  What a wrapper understands
+ * beyond libpq is passed over.
+ */
+static bool
+is_server_option(const char *keyword)
+{
+	const PQconninfoOption *known = known_option(keyword);
+
+	return known != NULL &&
+		strchr(known->dispchar, 'D') == NULL &&
+		strchr(known->dispchar, '*') == NULL &&
+		strcmp(keyword, "user") != 0 &&
+		strcmp(keyword, "client_encoding") != 0 &&
+		strcmp(keyword, "fallback_application_name") != 0;
+}
+
+/*
+ * Of a user mapping: who one is, and never another place to go to.
+ */
+static bool
+is_mapping_option(const char *keyword)
+{
+	const PQconninfoOption *known = known_option(keyword);
+
+	return known != NULL && (strchr(known->dispchar, '*') != NULL ||
+							 strcmp(keyword, "user") == 0);
+}
+
+/*
+ * What libpq knows of an option, or NULL; asked once for the backend's life.
+ */
+static const PQconninfoOption *
+known_option(const char *keyword)
+{
+	static PQconninfoOption *known = NULL;
+
+	if (known == NULL)
+		known = PQconndefaults();
+	if (known == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory")));
+	for (const PQconninfoOption *option = known; option->keyword != NULL;
+		 option++)
+		if (strcmp(option->keyword, keyword) == 0)
+			return option;
+	return NULL;
+}
