@@ -91,6 +91,8 @@ list_missing()
 	perl -MIPC::Run -e 1 2>/dev/null || echo libipc-run-perl
 	[ -x /usr/bin/python3 ] || echo python3
 	has_command rsvg-convert || echo librsvg2-bin
+	has_plproxy || echo "postgresql-$major-plproxy"
+	[ -x /usr/sbin/pgbouncer ] || echo pgbouncer
 }
 
 has_command()
@@ -106,6 +108,11 @@ has_pgxs()
 has_server()
 {
 	[ -x "$("$PG_CONFIG" --bindir 2>/dev/null)/postgres" ]
+}
+
+has_plproxy()
+{
+	[ -e "$("$PG_CONFIG" --pkglibdir 2>/dev/null)/plproxy.so" ]
 }
 
 has_header()
