@@ -3647,7 +3647,7 @@ CREATE TABLE shardring.shard_probe
 		CHECK (failures >= 0)
 );
 COMMENT ON TABLE shardring.shard_probe IS
-	'what probe found; not dumped, since it says nothing about elsewhere';
+	'what probe found about the shards';
 COMMENT ON COLUMN shardring.shard_probe.ring IS 'name of the ring';
 COMMENT ON COLUMN shardring.shard_probe.shard IS 'name of the shard';
 COMMENT ON COLUMN shardring.shard_probe.failures IS
@@ -3659,6 +3659,7 @@ COMMENT ON COLUMN shardring.shard_probe.failed_at IS
 COMMENT ON COLUMN shardring.shard_probe.error IS
 	'why it failed last';
 GRANT SELECT ON shardring.shard_probe TO PUBLIC;
+SELECT pg_catalog.pg_extension_config_dump('shardring.shard_probe', '');
 
 /*
  * The only way to other servers.  With the caller's rights: USAGE on the
