@@ -9,7 +9,7 @@
 #include "shardring.h"
 
 #define PICTURE_COLOURS		100 /* of groups; then there are two greys: */
-#define COLOUR_OTHERS		PICTURE_COLOURS /* groups without a colour */
+#define COLOUR_OTHERS		PICTURE_COLOURS /* groups without one */
 #define COLOUR_NONE			(PICTURE_COLOURS + 1)	/* what does not move */
 #define ALL_COLOURS			(PICTURE_COLOURS + 2)
 
@@ -32,7 +32,7 @@ typedef struct PictureEntry
 {
 	uint32		colour;
 	RingName	name;			/* of COLOUR_OTHERS: none */
-	uint32		groups;			/* 1, or how many COLOUR_OTHERS stands for */
+	uint32		groups;			/* 1, or how many are others */
 	uint64		positions;		/* that it owns */
 	uint64		gained;			/* of them, what moves to it */
 } PictureEntry;

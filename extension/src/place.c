@@ -6,7 +6,7 @@
  *	- rank 1 is what locate answers, a pin included; the other copies follow
  *	  the ring clockwise, pins aside, so that a pin moves one copy only;
  *	- a group counts once; groups in zones that hold no copy yet come first,
- *	  the others after them, both in the order of the ring;
+ *	  then the others, both in the order of the ring;
  *	- a group without a zone stands in a zone of its own;
  *	- zones decide no routing, so a compiled ring does not have them: they are
  *	  read from the rows, once for each answer of the call site's memo.

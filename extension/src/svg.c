@@ -3,10 +3,10 @@
  *		Writes a picture of a ring as SVG.
  *
  * Rules of this file:
- *	- the SVG is self-contained, 600 units wide, on white ground, and ASCII but
- *	  for names;
- *	- a band is one path per colour, so that a pointer or a screen reader finds
- *	  the group of an arc; the paths of a band are in a group of class
+ *	- the SVG is self-contained, 600 units wide, on white ground, and ASCII
+ *	  but for names;
+ *	- a band is one path per colour, so that a pointer or a screen reader
+ *	  finds the group of an arc; the paths of a band are in a group of class
  *	  "owners" or "moves", and have no other coordinates than those of arcs;
  *	- the legend stands beside the ring while it is short, else below it.
  */
