@@ -3596,7 +3596,10 @@ AS 'MODULE_PATHNAME', 'shardring_plproxy_partition_uuid';
 COMMENT ON FUNCTION shardring.plproxy_partition(text, uuid) IS
 	'the number of the shard of a uuid key, for RUN ON';
 
-/* Names in quotation marks, values in apostrophes, either doubled inside. */
+/*
+ * Values are in apostrophes, doubled inside; for names pgbouncer has nothing
+ * of the kind.
+ */
 CREATE FUNCTION shardring.pgbouncer_databases(ring text) RETURNS SETOF text
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE COST 1000 ROWS 10
 SET search_path = pg_catalog, pg_temp
@@ -3619,13 +3622,18 @@ BEGIN
 		IF line.missing THEN
 			RAISE EXCEPTION 'server "%" does not exist', line.server
 				USING ERRCODE = 'undefined_object';
-		ELSIF concat(line.shard, line.address) ~ '[[:cntrl:]]' THEN
-			RAISE EXCEPTION
-				'shard "%" or its address has control characters', line.shard
+		ELSIF line.shard !~ '^[-_.A-Za-z0-9]+$' OR line.shard = 'pgbouncer'
+		THEN
+			RAISE EXCEPTION 'shard "%" cannot be a database of pgbouncer',
+				line.shard
+				USING ERRCODE = 'invalid_parameter_value',
+				DETAIL = 'It takes ASCII letters, digits, ".", "-" and "_".';
+		ELSIF line.address ~ '[[:cntrl:]]' THEN
+			RAISE EXCEPTION 'server "%" has options with control characters',
+				line.server
 				USING ERRCODE = 'invalid_parameter_value';
 		END IF;
-		RETURN NEXT format('"%s" = %s', replace(line.shard, '"', '""'),
-						   line.address);
+		RETURN NEXT format('%s = %s', line.shard, line.address);
 	END LOOP;
 END
 $body$;

@@ -342,7 +342,7 @@ is(on_main("SET shardring.remote_timeout = '2 min'; $ask_all"),
 is( on_main(q{
 		SELECT l FROM shardring.pgbouncer_databases('orders') AS l
 		ORDER BY l LIMIT 1}),
-	qq{"a" = dbname='a' host='$host' port='$port'},
+	qq{a = dbname='a' host='$host' port='$port'},
 	'a line for pgbouncer');
 on_main(q{ALTER SERVER a OPTIONS (SET dbname E'x\ny')});
 is(sqlstate(q{SELECT shardring.pgbouncer_databases('orders')}),
