@@ -8,6 +8,7 @@
 \echo
 \set ECHO queries
 
+SELECT shardring.share_bars('demo', 2, from_version => 1);
 SELECT from_group, to_group, (SELECT count(*) FROM unnest(positions)) AS ranges,
   round(100 * share::numeric, 3) AS "share %"
 FROM shardring.moved_ranges('demo', 1, 2);
@@ -29,3 +30,12 @@ SELECT round(100 * sum(share)::numeric, 3) AS "share % of all",
   round(100 / 9.0, 3) AS "one group of nine",
   round(100 * 8 / 9.0, 3) AS "plain modulo 8 to 9"
 FROM shardring.move_plan('demo', 1, 2);
+
+\set ECHO none
+\echo 'SELECT shardring.ring_svg(''demo'', 2, from_version => 1) \\g ring.svg'
+\pset format unaligned
+\pset tuples_only
+SELECT shardring.ring_svg('demo', 2, from_version => 1) \g ring.svg
+\echo
+\echo draws the same into file ring.svg.
+\echo
