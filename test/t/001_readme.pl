@@ -19,7 +19,9 @@ use Test::More;
 
 my $doc = 'extension/doc';
 my $node = PostgreSQL::Test::Cluster->new('readme');
-$node->init(extra => [ '--encoding=UTF8', '--locale=C' ]);
+$node->init(
+	allows_streaming => 'logical',
+	extra => [ '--encoding=UTF8', '--locale=C' ]);
 $node->start;
 
 check_example();
