@@ -174,7 +174,7 @@ sub catalog
 	my $rows = $node->safe_psql('README', <<'END');
 SELECT p.proname, format('%s(%s) → %s', p.proname,
     regexp_replace(replace(pg_get_function_arguments(p.oid), ' DEFAULT ', ' = '),
-                   '::[a-z ]+', '', 'g'),
+                   '::[a-z ]+(\[\])?', '', 'g'),
     replace(pg_get_function_result(p.oid), 'shardring.', '')),
   CASE p.provolatile WHEN 'i' THEN 'immutable' WHEN 's' THEN 'stable'
     ELSE 'volatile' END
