@@ -30,6 +30,7 @@ check_sql("$doc/$_.md")
   foreach ('hashing', 'expanding', 'choosing', 'limits-of-a-ring');
 check_reference("$doc/reference.md");
 check_tables("$doc/reference.md");
+check_settings("$doc/reference.md");
 check_links($_) foreach ('README.md', glob "$doc/*.md");
 
 $node->stop;
@@ -228,6 +229,20 @@ END
 	}
 	is_deeply([ grep { !$real{$_} } sort keys %written ],
 		[], 'reference: no table that is not there');
+}
+
+# Every setting that people may see.
+sub check_settings
+{
+	my ($file) = @_;
+	my @written = slurp_file($file) =~ /^\| `(shardring\.\w+)` \|/mg;
+	foreach my $setting (split /\n/, $node->safe_psql('README', <<'END'))
+LOAD 'shardring';
+SELECT name FROM pg_settings WHERE name LIKE 'shardring.%'
+END
+	{
+		ok((grep { $_ eq $setting } @written), "reference: $setting");
+	}
 }
 
 # ---------- links ----------
