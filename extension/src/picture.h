@@ -8,7 +8,7 @@
 
 #include "shardring.h"
 
-#define PICTURE_COLOURS		100 /* of groups; then there are two greys: */
+#define PICTURE_COLOURS		100 /* of groups; then there are two greys */
 #define COLOUR_OTHERS		PICTURE_COLOURS /* groups without one */
 #define COLOUR_NONE			(PICTURE_COLOURS + 1)	/* what does not move */
 #define ALL_COLOURS			(PICTURE_COLOURS + 2)

@@ -8,8 +8,8 @@
  *	- a group counts once; groups in zones that hold no copy yet come first,
  *	  then the others, both in the order of the ring;
  *	- a group without a zone stands in a zone of its own;
- *	- zones decide no routing, so a compiled ring does not have them: they are
- *	  read from the rows, once for each answer of the call site's memo.
+ *	- zones decide no routing, so a compiled ring does not have them: they
+ *	  are read from the rows, once for each answer of the call site's memo.
  */
 #include "shardring.h"
 
