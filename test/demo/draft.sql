@@ -16,19 +16,3 @@ SELECT shardring.active_version('demo') AS active,
   shardring.shard_for('demo', 'gcc', 2) AS gcc_then,
   shardring.shard_for('demo', 'git') AS git_now,
   shardring.shard_for('demo', 'git', 2) AS git_then;
-
-\set ECHO none
-\echo The shares of the groups, before and after:
-\echo
-\set ECHO queries
-
-SELECT shardring.share_bars('demo', 2, 1);
-
-\set ECHO none
-\pset tuples_only on
-\pset format unaligned
-\o ring.svg
-SELECT shardring.ring_svg('demo', 2, 1);
-\o
-\echo The same as a picture, by ring_svg: ring.svg, beside the lists of step 8.
-\echo
