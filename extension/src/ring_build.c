@@ -262,7 +262,7 @@ ring_build_arcs(Ring *ring, const RingDef *def, const RingEnv *env)
  * definition where that is the same.
  *
  * Positions are spread evenly, so their top bits already sort them into
- * buckets of about one: each point goes straight to its bucket, where little
+ * buckets of one or two: each point goes straight to its bucket, where little
  * is left to sort.
  */
 static void
@@ -397,7 +397,8 @@ ring_fill_buckets(RingArcs *arcs, uint32_t *buckets)
 }
 
 /*
- * The top bits to look at for about one arc a bucket; never 0, because a
+ * The top bits to look at for one to two arcs a bucket; with more buckets,
+ * the table would sooner be too large for the caches.  Never 0, because a
  * shift by 32 is undefined.
  */
 static uint32_t
@@ -405,7 +406,7 @@ ring_bucket_bits(uint64_t narcs)
 {
 	uint32_t	bits = 1;
 
-	while (bits < 31 && UINT64_C(1) << bits < narcs)
+	while (bits < 31 && UINT64_C(2) << bits < narcs)
 		bits++;
 	return bits;
 }
