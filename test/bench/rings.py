@@ -46,16 +46,16 @@ def copy_versions(session, ring, count):
         WHERE ring = '{ring}' ''')
 
 
-def copy_ring(session, ring, count):
-    """Copies of a ring, with all its versions, as ring-1, ring-2 ...  Nor does a
-    fingerprint depend on the name."""
+def copy_ring(session, ring, low, high):
+    """Copies of a ring, with all its versions, under its name and a number from
+    low to high.  Nor does a fingerprint depend on the name."""
     session.run(f'''
         INSERT INTO shardring.ring
         SELECT ring || '-' || i, {_columns(session, 'ring', 1)}
-        FROM shardring.ring, generate_series(1, {count}) AS i
+        FROM shardring.ring, generate_series({low}, {high}) AS i
         WHERE ring = '{ring}' ''')
     _copy_rows(session, "ring || '-' || i", 'version', f"ring = '{ring}'",
-               1, count)
+               low, high)
 
 
 def _copy_rows(session, ring, version, condition, low, high):

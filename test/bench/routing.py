@@ -1,7 +1,7 @@
 """routing.py: what it costs to route a key, beside the peers."""
-import os, pathlib, re, statistics, subprocess
+import os, pathlib, statistics, subprocess, time
 
-from session import (Session, cpu_time, median_cost, medians, net_costs, ratio)
+from session import Session, medians, net_costs, ratio
 from rings import make_ring
 
 HERE = pathlib.Path(__file__).parent
@@ -152,11 +152,11 @@ def measure_first_call(report, runs):
                          statistics.median(costs[1:]) * 1e3, 'ms')
 
 
-def measure_statements(report, seconds):
+def measure_statements(report, statements):
     """A new statement for every call, as proxies do it, through pgbench; the
     server's share of the time only."""
     for mode in 'simple', 'prepared':
-        costs = {name: _pgbench(mode, expression, seconds)
+        costs = {name: _pgbench(mode, expression, statements)
                  for name, expression in (
                      ('md5', 'md5(:k::text)'),
                      ('shard_for', "shardring.shard_for('r8000', :k::text)"))}
@@ -166,15 +166,20 @@ def measure_statements(report, seconds):
                        f"{cost / costs['md5']:.2f} of md5")
 
 
-def _pgbench(mode, expression, seconds):
+def _pgbench(mode, expression, statements):
+    """CPU seconds a statement; what a backend takes to start cancels out."""
     postmaster = int(os.environ['POSTMASTER'])
-    before = _children_time(postmaster)
-    output = subprocess.run(
-        ['pgbench', '-n', '-M', mode, '-T', str(seconds), '-f', '/dev/stdin'],
-        input=f'\\set k random(1, 1000000000)\nSELECT {expression};\n',
-        capture_output=True, text=True, check=True).stdout
-    done = int(re.search(r'actually processed: (\d+)', output).group(1))
-    return (_children_time(postmaster) - before) / done
+    costs = []
+    for count in 1, statements:
+        before = _children_time(postmaster)
+        subprocess.run(
+            ['pgbench', '-n', '-M', mode, '-t', str(count), '-f',
+             '/dev/stdin'], input='\\set k random(1, 1000000000)\n'
+            f'SELECT {expression};\n', capture_output=True, text=True,
+            check=True)
+        time.sleep(0.2)             # until the backend is gone
+        costs.append(_children_time(postmaster) - before)
+    return (costs[1] - costs[0]) / (statements - 1)
 
 
 def _children_time(pid):

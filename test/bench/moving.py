@@ -1,0 +1,124 @@
+"""moving.py: what it costs to compare two versions and to list what moves."""
+import statistics
+
+from rings import make_next
+from session import Session, median_cost, rolled_back_cost
+
+
+def prepare(session, keys):
+    """Version 2 of the rings, and a table with an index on the position."""
+    make_next(session, 'r8000')
+    make_next(session, 'r80000')
+    session.run(f'''
+        CREATE UNLOGGED TABLE rows AS
+        SELECT i AS n, 'user:' || i AS k
+        FROM generate_series(1::bigint, {keys}) AS i''')
+    session.run('CREATE INDEX rows_position '
+                'ON rows (shardring.key_position(k))')
+    session.run('VACUUM ANALYZE rows')
+
+
+def measure(report, keys, runs):
+    with Session() as session:
+        _ranges(report, session, runs)
+        _keys(report, session, keys, runs)
+        _extraction(report, session, runs)
+
+
+def _ranges(report, session, runs):
+    pair = "'r80000', 1, 2"
+    session.run(f'SELECT count(*) FROM shardring.moved_ranges({pair})')
+    for name in 'moved_ranges', 'move_plan':
+        cost = median_cost(
+            session, f'SELECT count(*) FROM shardring.{name}({pair})', runs)
+        report.add('Comparing', f'{name}, 80,000 against 80,160 points',
+                   f'{cost * 1e3:.2f} ms')
+        if name == 'moved_ranges':
+            report.bound(f'{name}, 80,000 against 80,160 points', 2,
+                         cost * 1e3, 'ms')
+
+
+def _keys(report, session, keys, runs):
+    """moves over a table net of count(k); moving_keys with all it does."""
+    base = median_cost(session, 'SELECT count(k) FROM rows', runs)
+    cost = median_cost(
+        session, "SELECT count(*) FROM rows "
+        "WHERE shardring.moves('r8000', 1, 2, k)", runs) - base
+    _rate(report, 'moves, text key', keys, cost)
+    report.least('moves, keys a second and core', 3.5, keys / cost / 1e6, 'M')
+    cost = median_cost(
+        session, "SELECT count(*) FROM rows "
+        "WHERE shardring.moves('r8000', 1, 2, n)", runs) - base
+    _rate(report, 'moves, bigint key', keys, cost)
+    session.run('CREATE UNLOGGED TABLE list AS '
+                'SELECT array_agg(k) AS keys FROM rows')
+    for name, arguments in (
+            ('moving_keys, array of text', '(SELECT keys FROM list)'),
+            ('moving_keys, table, text key', "'rows', 'k'"),
+            ('moving_keys, table, bigint key', "'rows', 'n'")):
+        cost = median_cost(session, 'SELECT count(*) FROM shardring.'
+                           f"moving_keys('r8000', 1, 2, {arguments})", runs)
+        _rate(report, name, keys, cost)
+
+
+def _rate(report, name, keys, cost):
+    report.add(f'Listing the keys that move, of {keys:,}', name,
+               f'{cost:.2f} s', f'{keys / cost / 1e6:.1f} M keys/s a core')
+
+
+def _extraction(report, session, runs):
+    """All rows that move, and those between one pair of groups."""
+    for what, condition in (
+            ('all rows that move', ''),
+            ('of one pair of groups', 'ORDER BY from_group LIMIT 1')):
+        indexed = f'''
+            SELECT count(k) FROM (
+                SELECT positions
+                FROM shardring.moved_ranges('r8000', 1, 2) {condition}) AS m
+            CROSS JOIN unnest(m.positions) AS r
+            JOIN rows ON shardring.key_position(k) >= lower(r)
+                AND shardring.key_position(k) < upper(r)'''
+        scan = f'''
+            SELECT count(k) FROM rows
+            WHERE shardring.key_position(k) <@ (
+                SELECT range_agg(positions) FROM (
+                    SELECT positions
+                    FROM shardring.moved_ranges('r8000', 1, 2)
+                    {condition}) AS m)'''
+        session.run('SET enable_seqscan = off')
+        rows = int(session.run(indexed)[0])
+        cost = median_cost(session, indexed, runs)
+        session.run('RESET enable_seqscan')
+        if int(session.run(scan)[0]) != rows:
+            raise RuntimeError('index and scan disagree')
+        by_scan = statistics.median(session.cost(scan) for _ in range(3))
+        report.add('Reading the rows that move', f'index, {what}',
+                   f'{cost * 1e6 / rows:.2f} us a row',
+                   f'{rows:,} rows, {by_scan / cost:.0f} times as quick as '
+                   f'a scan')
+        if not condition:
+            report.bound('index on the position, a row that moves', 2,
+                         cost * 1e6 / rows, 'us')
+
+
+def measure_defining(report, runs):
+    """Edits of a version with 80,000 points, undone each time."""
+    draft = "SELECT shardring.draft_version('r80000', 1)"
+    group = ("SELECT shardring.add_group('r80000', 'node-more', "
+             "ARRAY['shard-more'])")
+    seal = "SELECT shardring.seal('r80000', 3)"
+    with Session() as session:
+        for name, before, statement in (
+                ('draft_version', [], draft),
+                ('add_group', [draft], group),
+                ('seal', [draft, group], seal),
+                ('activate', [draft, group, seal],
+                 "SELECT shardring.activate('r80000', 3)"),
+                ('set_vnodes, 161 for 160', [draft],
+                 "SELECT shardring.set_vnodes('r80000', 161)")):
+            cost = rolled_back_cost(session, before, statement, runs)
+            report.add('Defining, 500 groups of 160 points', name,
+                       f'{cost * 1e3:.1f} ms')
+            if name == 'add_group':
+                report.bound('add_group to 500 groups of 160 points', 20,
+                             cost * 1e3, 'ms')
