@@ -5,7 +5,7 @@
 #	make test				everything, in throw-away clusters
 #	make test-unit, test-regress, test-isolation, test-tap	one kind of it;
 #		REGRESS=, ISOLATION= or PROVE_TESTS= picks from it
-#	make demo, make bench, make format
+#	make demo, make demo-proxy, make bench, make format
 #
 # The test targets must start on a machine that has no PostgreSQL yet, so this
 # file must be readable there: PGXS is included when it can be had.  They go
@@ -91,6 +91,9 @@ test-unit test-regress test-isolation test-tap: test-%:
 demo:
 	@test/demo.sh
 
+demo-proxy:
+	@test/demo-proxy.sh
+
 ifneq ($(wildcard test/bench/run.sh),)
 bench:
 	@test/bench/run.sh
@@ -100,4 +103,4 @@ format:
 	@.ci/format $(wildcard extension/src/*.[ch] test/unit/*.[ch])
 
 .PHONY: all install installcheck uninstall clean unit-programs \
-	test test-unit test-regress test-isolation test-tap demo bench format
+	test test-unit test-regress test-isolation test-tap demo demo-proxy bench format

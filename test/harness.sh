@@ -58,8 +58,8 @@ fail()
 
 # ---------- packages ----------
 
-# Installs what is missing of: "server" (build and run the extension) or
-# "test" (that, and what the tests use).
+# Installs what is missing of: "server" (build and run the extension),
+# "proxy" (that, PL/Proxy and pgbouncer) or "test" (all that the tests use).
 install_missing()
 {
 	local missing
@@ -85,14 +85,15 @@ list_missing()
 	has_server || echo "postgresql-$major"
 	has_header openssl/evp.h || echo libssl-dev
 	has_header libpq-fe.h || echo libpq-dev
+	[ "$1" != server ] || return 0
+	has_plproxy || echo "postgresql-$major-plproxy"
+	[ -x /usr/sbin/pgbouncer ] || echo pgbouncer
 	[ "$1" = test ] || return 0
 	has_header cmocka.h || echo libcmocka-dev
 	has_command prove || echo perl
 	perl -MIPC::Run -e 1 2>/dev/null || echo libipc-run-perl
 	[ -x /usr/bin/python3 ] || echo python3
 	has_command rsvg-convert || echo librsvg2-bin
-	has_plproxy || echo "postgresql-$major-plproxy"
-	[ -x /usr/sbin/pgbouncer ] || echo pgbouncer
 }
 
 has_command()
