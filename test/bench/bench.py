@@ -9,7 +9,7 @@ from session import Session
 
 def main():
     quick = bool(os.environ.get('QUICK'))
-    keys, many, runs = (100_000, 500_000, 5) if quick else (
+    keys, many, runs = (100_000, 1_000_000, 5) if quick else (
         200_000, 10_000_000, 5)
     report = Report()
     with Session() as session:

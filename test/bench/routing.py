@@ -1,7 +1,8 @@
 """routing.py: what it costs to route a key, beside the peers."""
 import os, pathlib, statistics, subprocess, time
 
-from session import Session, medians, net_costs, ratio
+from growth import cached
+from session import Session, fault_cost, medians, net_costs, ratio
 from rings import make_ring
 
 HERE = pathlib.Path(__file__).parent
@@ -128,21 +129,23 @@ def _prepare_citus(session):
 
 def measure_first_call(report, runs):
     """The first call in a backend that has done something else before."""
+    report.add('A new backend', 'a page fault on this machine',
+               f'{fault_cost() * 1e6:.2f} us', 'to read the rest by')
     for ring, _, _ in RINGS:
-        costs, grown, kept = [], [], []
+        costs, faults, grown, kept = [], [], [], []
         for _ in range(runs + 1):
             with Session() as session:
                 session.run("SELECT md5('k')")
-                before = session.memory()
+                before, faults_before = session.memory(), session.faults()
                 costs.append(session.cost(
                     f"SELECT shardring.shard_for('{ring}', 'user:1')"))
+                faults.append(session.faults() - faults_before)
                 grown.append(session.memory() - before)
-                kept.append(int(session.run('''
-                    SELECT sum(total_bytes) FROM pg_backend_memory_contexts
-                    WHERE name LIKE 'shardring%' ''')[0]))
+                kept.append(cached(session))
         points = f'{_points(ring):,} points'
         report.add('A new backend', f'first call, {points}',
-                   f'{statistics.median(costs[1:]) * 1e3:.1f} ms')
+                   f'{statistics.median(costs[1:]) * 1e3:.1f} ms',
+                   f'{statistics.median(faults[1:]):.0f} page faults')
         report.add('A new backend', f'memory it takes, {points}',
                    f'{statistics.median(grown) / 1e6:.1f} MB',
                    f'{statistics.median(kept) / 1e6:.2f} MB compiled')

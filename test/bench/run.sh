@@ -5,7 +5,7 @@
 #
 #	In a throw-away cluster, it measures the extension beside its peers and
 #	writes the figures into extension/doc/performance.md and the chart beside
-#	it.  QUICK=1 prints them only.
+#	it.  QUICK=1 only prints them, unless SAVE=1 is given too.
 #
 # Rules of this file: those of harness.sh.
 

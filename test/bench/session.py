@@ -4,7 +4,7 @@ time that its backend takes for each.
 Time is read from the CPU clock of the backend, so that other load on the machine
 counts little; elapsed time is only used where several processes work together.
 """
-import os, statistics, subprocess, time
+import mmap, os, statistics, subprocess, time
 
 END = '-- the end --'
 
@@ -65,6 +65,27 @@ class Session:
                 if line.startswith('RssAnon:'):
                     return int(line.split()[1]) * 1024
         raise RuntimeError('no RssAnon')
+
+
+    def faults(self):
+        """Page faults of the backend so far."""
+        with open(f'/proc/{self.pid}/stat', encoding='ascii') as stat:
+            return int(stat.read().rpartition(')')[2].split()[7])
+
+
+def fault_cost():
+    """CPU seconds for the first touch of a page: the better part of a first
+    call, and much more in a virtual machine."""
+    pages = 4096
+    costs = []
+    for _ in range(5):
+        with mmap.mmap(-1, pages * mmap.PAGESIZE, mmap.MAP_PRIVATE
+                       | mmap.MAP_ANONYMOUS) as memory:
+            before = time.process_time()
+            for page in range(0, pages * mmap.PAGESIZE, mmap.PAGESIZE):
+                memory[page] = 1
+            costs.append((time.process_time() - before) / pages)
+    return statistics.median(costs)
 
 
 def pin(pid):
