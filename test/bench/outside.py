@@ -51,10 +51,6 @@ def measure_plproxy(report, calls, runs):
     """A call through PL/Proxy to this server, by RUN ON hashtext and by RUN ON
     our partition; the CPU time of the proxy."""
     with Session() as session:
-        if session.run("SELECT to_regproc('shardring.plproxy_partition') "
-                       "IS NULL")[0] == 't':
-            print('no plproxy_partition yet: PL/Proxy is not measured')
-            return
         session.run('CREATE EXTENSION plproxy')
         session.run('CREATE FUNCTION hop(k text) RETURNS text LANGUAGE sql '
                     'RETURN k')
