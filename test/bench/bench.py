@@ -17,7 +17,7 @@ def main():
         moving.prepare(session, many)
     routing.measure(report, keys, runs)
     routing.measure_first_call(report, runs)
-    routing.measure_statements(report, 5_000 if quick else 50_000)
+    routing.measure_statements(report, 20_000 if quick else 50_000)
     routing.measure_parallel(report, runs)
     outside.measure_plproxy(report, 5000, runs)
     moving.measure(report, many, runs)

@@ -75,7 +75,7 @@ def _machine(session):
 
 # ---------- the chart ----------
 
-WIDTH, HEIGHT, LEFT, TOP, GAP = 760, 300, 60, 40, 60
+WIDTH, HEIGHT, LEFT, TOP, GAP = 760, 180, 60, 40, 60
 COLOURS = ('#1f6f8b', '#c0392b', '#7f8c8d', '#d68910', '#7d3c98', '#2e8b57')
 
 
@@ -94,13 +94,16 @@ def _panel(title, lines, top):
     xs = [x for line in lines.values() for x, _ in line]
     ys = [max(y, 1e-9) for line in lines.values() for _, y in line]
     x_axis = _axis(min(xs), max(xs), LEFT, WIDTH - 220)
-    y_axis = _axis(min(ys), max(ys), top + HEIGHT, top)
+    # whole powers of ten, so that what is flat looks flat
+    low, high = (10.0 ** f(math.log10(y)) for f, y in (
+        (math.floor, min(ys)), (math.ceil, max(ys))))
+    y_axis = _axis(low, high, top + HEIGHT, top)
     parts = [f'<text x="{LEFT}" y="{top - 10}" font-weight="bold">CPU time a '
              f'call against {title}</text>\n']
     for x in _powers(min(xs), max(xs)):
         parts.append(_line(x_axis(x), top, x_axis(x), top + HEIGHT, '#ddd')
                      + _text(x_axis(x), top + HEIGHT + 16, f'{x:,}', 'middle'))
-    for y in _powers(min(ys) * 1e9, max(ys) * 1e9):
+    for y in _powers(low * 1e9, high * 1e9):
         at = y_axis(y / 1e9)
         parts.append(_line(LEFT, at, WIDTH - 220, at, '#ddd')
                      + _text(LEFT - 6, at + 4, _seconds(y), 'end'))
@@ -134,7 +137,7 @@ def _apart(lines, y_axis):
                     for i, line in enumerate(lines.values()))
     places, last = {}, -math.inf
     for at, i in wanted:
-        last = places[i] = max(at, last + 15)
+        last = places[i] = max(at, last + 14)
     return [places[i] for i in range(len(places))]
 
 

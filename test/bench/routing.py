@@ -174,13 +174,14 @@ def _pgbench(mode, expression, statements):
     postmaster = int(os.environ['POSTMASTER'])
     costs = []
     for count in 1, statements:
+        time.sleep(0.5)             # until backends before are gone
         before = _children_time(postmaster)
         subprocess.run(
             ['pgbench', '-n', '-M', mode, '-t', str(count), '-f',
              '/dev/stdin'], input='\\set k random(1, 1000000000)\n'
             f'SELECT {expression};\n', capture_output=True, text=True,
             check=True)
-        time.sleep(0.2)             # until the backend is gone
+        time.sleep(0.5)
         costs.append(_children_time(postmaster) - before)
     return (costs[1] - costs[0]) / (statements - 1)
 
