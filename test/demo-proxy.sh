@@ -286,7 +286,7 @@ check_writes()
                 (SELECT string_agg(DISTINCT state, ' ') FROM refused) AS with"
 	show "SELECT s.shard, s.reachable, s.active_version, s.in_sync
          FROM shardring.shard_status('orders') AS s"
-	[ "$lost" -eq 0 ] && [ "$doubled" -eq 0 ] ||
+	[ "$((lost + doubled))" -eq 0 ] ||
 		fail 'the ring and the shards do not agree'
 }
 
