@@ -390,8 +390,7 @@ check_positions(Checker *checker)
 			owners[n++] = g;
 		}
 	}
-	ring_sort(positions, owners,
-			  env->alloc(env->arg, (2 * n + 1) * sizeof(uint32_t)), n, env);
+	ring_sort(positions, owners, NULL, n, env);
 	for (i = 1; i < n && !checker->stopped; i++)
 	{
 		if (positions[i] != positions[i - 1])

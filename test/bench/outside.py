@@ -1,4 +1,4 @@
-"""outside.py: rings outside of the server, in Python; and PL/Proxy before it."""
+"""outside.py: rings outside of the server, in Python; PL/Proxy before it."""
 import bisect, hashlib, statistics, time
 
 import uhashring

@@ -132,7 +132,7 @@ def _powers(low, high):
 
 
 def _apart(lines, y_axis):
-    """Where the names stand: at the end of their line, but not on each other."""
+    """Where the names stand: at the end of their line, not on each other."""
     wanted = sorted((y_axis(max(line[-1][1], 1e-9)) + 4, i)
                     for i, line in enumerate(lines.values()))
     places, last = {}, -math.inf

@@ -1,8 +1,9 @@
 """session.py: a psql that is asked one statement after the other, and the CPU
 time that its backend takes for each.
 
-Time is read from the CPU clock of the backend, so that other load on the machine
-counts little; elapsed time is only used where several processes work together.
+Time is read from the CPU clock of the backend, so that other load on the
+machine counts little; elapsed time is only used where several processes work
+together.
 """
 import mmap, os, statistics, subprocess, time
 
