@@ -935,6 +935,26 @@ COMMENT ON FUNCTION
 	shardring.version_fingerprint(text, integer, boolean) IS
 	'internal: the fingerprint of the rows of a version as they are';
 
+CREATE FUNCTION shardring.require_intact(sealed shardring.ring_version)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF shardring.version_fingerprint(sealed.ring, sealed.version)
+		<> sealed.fingerprint
+	THEN
+		RAISE EXCEPTION
+			'version % of ring "%" was altered after it was sealed',
+			sealed.version, sealed.ring
+			USING ERRCODE = 'data_corrupted',
+			HINT = 'Use shardring.problems to see what is wrong.';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_intact(shardring.ring_version) IS
+	'internal: raises when a sealed version is not what it was sealed with';
+
 /* ---------- Define: rings and versions ---------- */
 
 CREATE FUNCTION shardring.create_ring(
@@ -1019,6 +1039,7 @@ BEGIN
 	PERFORM FROM shardring.ring_version AS v
 	WHERE v.ring = draft_version.ring AND v.version = source
 	FOR UPDATE;
+	PERFORM shardring.require_intact(shardring.require_row(ring, source));
 	UPDATE shardring.ring AS r SET last_version = r.last_version + 1
 	WHERE r.ring = draft_version.ring
 	RETURNING r.last_version INTO target;
@@ -2832,15 +2853,8 @@ BEGIN
 		RAISE EXCEPTION 'version % of ring "%" is a draft', target, ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			HINT = 'Use shardring.seal; what may change is not passed on.';
-	ELSIF shardring.version_fingerprint(ring, target)
-		<> found_row.fingerprint
-	THEN
-		RAISE EXCEPTION
-			'version % of ring "%" was altered after it was sealed',
-			target, ring
-			USING ERRCODE = 'data_corrupted',
-			HINT = 'Use shardring.problems to see what is wrong.';
 	END IF;
+	PERFORM shardring.require_intact(found_row);
 	RETURN found_row;
 END
 $body$;

@@ -106,8 +106,8 @@ SELECT * FROM shardring.moving_keys('pin lost', 1, 1, '{a}');
 SELECT shardring.move_predicate('pin lost', 1, 1, 's0', 's1', 'k');
 -- nothing new can be built on it
 SELECT shardring.draft_version('hole');
-SELECT shardring.seal('hole', 2);
-SELECT shardring.activate('hole', 2);
+SELECT shardring.draft_version('pin lost', 1);
+SELECT shardring.draft_version('weight');
 \set VERBOSITY default
 -- of one ring, of all, of none
 SELECT ring, problem FROM shardring.problems('hole') WHERE problem NOT LIKE '%fingerprint%';
