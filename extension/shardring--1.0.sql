@@ -301,8 +301,9 @@ SELECT pg_catalog.pg_extension_config_dump('shardring.activation', '');
  * ---------- Triggers: a sealed version never changes ----------
  *
  * Rows may come in any order (a restore), so nothing asks for a row in
- * another table.  Deleting whole versions is let through where
- * shardring.dropping is on, which is so inside erase_versions only.
+ * another table.  Deleting whole versions, or the numbers and the history of a
+ * whole ring, is let through where shardring.dropping is on, which is so
+ * inside erase_versions and drop_ring only.
  */
 
 CREATE FUNCTION shardring.keep_ring() RETURNS trigger
@@ -511,6 +512,69 @@ COMMENT ON FUNCTION shardring.keep_owner() IS
 	'trigger: a ring is not deleted before its versions';
 REVOKE EXECUTE ON FUNCTION shardring.keep_owner() FROM PUBLIC;
 
+/* Clients and open transactions hold the number, not the name. */
+CREATE FUNCTION shardring.keep_shard() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF TG_OP = 'DELETE' THEN
+		IF coalesce(current_setting('shardring.dropping', true), '') = 'on'
+		THEN
+			RETURN OLD;
+		END IF;
+	ELSIF NEW.ring = OLD.ring AND NEW.shard = OLD.shard
+		AND NEW.number = OLD.number
+	THEN
+		RETURN NEW;
+	END IF;
+	RAISE EXCEPTION 'shard "%" of ring "%" keeps its name and number',
+		OLD.shard, OLD.ring
+		USING ERRCODE = 'object_not_in_prerequisite_state',
+		HINT = 'Only its server can be changed.';
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_shard() IS
+	'trigger: of a shard only the server changes';
+REVOKE EXECUTE ON FUNCTION shardring.keep_shard() FROM PUBLIC;
+
+CREATE FUNCTION shardring.keep_activation() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF TG_OP = 'DELETE'
+		AND coalesce(current_setting('shardring.dropping', true), '') = 'on'
+	THEN
+		RETURN OLD;
+	END IF;
+	RAISE EXCEPTION 'history of ring "%" cannot be changed', OLD.ring
+		USING ERRCODE = 'object_not_in_prerequisite_state',
+		HINT = 'It goes with the ring, by shardring.drop_ring.';
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_activation() IS
+	'trigger: what was active when is not changed afterwards';
+REVOKE EXECUTE ON FUNCTION shardring.keep_activation() FROM PUBLIC;
+
+CREATE FUNCTION shardring.keep_with_rings() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF EXISTS (SELECT FROM shardring.ring) THEN
+		RAISE EXCEPTION 'table "%" cannot be emptied while there are rings',
+			TG_TABLE_NAME
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Use shardring.drop_ring.';
+	END IF;
+	RETURN NULL;
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_with_rings() IS
+	'trigger: no TRUNCATE while there is a ring';
+REVOKE EXECUTE ON FUNCTION shardring.keep_with_rings() FROM PUBLIC;
+
 CREATE FUNCTION shardring.refuse_sealed(ring text, version integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -631,6 +695,26 @@ CREATE TRIGGER shard_pin_keep_table
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
 COMMENT ON TRIGGER shard_pin_keep_table ON shardring.shard_pin IS
 	'no TRUNCATE while there is a sealed version';
+CREATE TRIGGER shard_keep
+	BEFORE UPDATE OR DELETE ON shardring.shard
+	FOR EACH ROW EXECUTE FUNCTION shardring.keep_shard();
+COMMENT ON TRIGGER shard_keep ON shardring.shard IS
+	'a shard keeps its name and number';
+CREATE TRIGGER shard_keep_table
+	BEFORE TRUNCATE ON shardring.shard
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_with_rings();
+COMMENT ON TRIGGER shard_keep_table ON shardring.shard IS
+	'no TRUNCATE while there is a ring';
+CREATE TRIGGER activation_keep
+	BEFORE UPDATE OR DELETE ON shardring.activation
+	FOR EACH ROW EXECUTE FUNCTION shardring.keep_activation();
+COMMENT ON TRIGGER activation_keep ON shardring.activation IS
+	'the history stays as it is';
+CREATE TRIGGER activation_keep_table
+	BEFORE TRUNCATE ON shardring.activation
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_with_rings();
+COMMENT ON TRIGGER activation_keep_table ON shardring.activation IS
+	'no TRUNCATE while there is a ring';
 
 /*
  * ---------- Define: what the functions below share ----------
@@ -1974,6 +2058,7 @@ REVOKE EXECUTE ON FUNCTION shardring.prune(text, integer) FROM PUBLIC;
 CREATE FUNCTION shardring.drop_ring(ring text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
+SET shardring.dropping = 'on'
 AS $body$
 BEGIN
 	PERFORM shardring.refuse_null('ring', ring);

@@ -286,6 +286,33 @@ FROM (VALUES
 	('unpin',
 	 $$SELECT shardring.unpin('r', 77, 2)$$)
 ) AS e (what, edit);
+-- nor do its shards change their numbers, or the history what was
+SELECT e.what, public.try(e.edit) AS answer
+FROM (VALUES
+	('shard to another name',
+	 $$UPDATE shardring.shard SET shard = 'x' WHERE shard = 's0'$$),
+	('shard to another ring',
+	 $$UPDATE shardring.shard SET ring = 'x' WHERE shard = 's0'$$),
+	('shard to another number',
+	 $$UPDATE shardring.shard SET number = 9 WHERE shard = 's0'$$),
+	('delete a shard',
+	 $$DELETE FROM shardring.shard WHERE shard = 's3'$$),
+	('truncate shard',
+	 $$TRUNCATE shardring.shard$$),
+	('server of a shard',
+	 $$UPDATE shardring.shard SET server = 'x' WHERE shard = 's0'$$),
+	('no server',
+	 $$UPDATE shardring.shard SET server = NULL WHERE shard = 's0'$$),
+	('moment of an activation',
+	 $$UPDATE shardring.activation SET activated_at = now()$$),
+	('delete an activation',
+	 $$DELETE FROM shardring.activation$$),
+	('truncate activation',
+	 $$TRUNCATE shardring.activation$$),
+	('truncate everything',
+	 $$TRUNCATE shardring.activation, shardring.ring, shardring.shard,
+	 shardring.ring_version$$)
+) AS e (what, edit);
 -- nor is the ring turned or emptied
 SELECT e.what, public.try(e.edit) AS answer
 FROM (VALUES
