@@ -1699,6 +1699,7 @@ AS $body$
 DECLARE
 	locked shardring.ring;
 	target shardring.ring_version;
+	sound_active integer;
 	moved double precision;
 BEGIN
 	PERFORM shardring.refuse_null('ring', ring);
@@ -1710,25 +1711,23 @@ BEGIN
 	target := shardring.activation_target(locked, version, expected_active);
 	IF target.sealed_at IS NULL THEN
 		PERFORM shardring.seal(ring, target.version);
+	ELSE
+		PERFORM shardring.require_intact(target);
 	END IF;
-	PERFORM shardring.require_usable(ring, target.version,
-									 locked.active_version);
-	IF locked.active_version IS NOT NULL THEN
-		SELECT coalesce(sum(p.share), 0) INTO STRICT moved
-		FROM shardring.move_plan(activate.ring, locked.active_version,
-								 target.version) AS p;
-		IF moved > max_moved THEN
-			RAISE EXCEPTION 'too much moves for max_moved'
-				USING ERRCODE = 'object_not_in_prerequisite_state',
-				DETAIL = format('Version %s moves %s of the positions; '
-								'max_moved is %s.',
-								target.version, moved, max_moved);
-		END IF;
+	sound_active := shardring.sound_active(locked, expected_active,
+										   max_moved);
+	PERFORM shardring.require_usable(ring, target.version, sound_active);
+	moved := shardring.moved_share(ring, sound_active, target.version);
+	IF moved > max_moved THEN
+		RAISE EXCEPTION 'too much moves for max_moved'
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = format('Version %s moves %s of the positions; '
+							'max_moved is %s.',
+							target.version, moved, max_moved);
 	END IF;
 	PERFORM shardring.switch_version(locked, target.version, moved);
 	PERFORM shardring.warn_of_shares(ring, target.version);
-	PERFORM shardring.warn_of_joins(ring, target.version,
-									locked.active_version);
+	PERFORM shardring.warn_of_joins(ring, target.version, sound_active);
 	RETURN target.version;
 END
 $body$;
@@ -1816,6 +1815,74 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.only_newer(shardring.ring) IS
 	'internal: the only version newer than the active one';
+
+/*
+ * A damaged version must be left by activating another one, and then nothing
+ * can be compared with it.
+ */
+CREATE FUNCTION shardring.sound_active(
+	locked shardring.ring, expected_active integer,
+	max_moved double precision)
+RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	damage text := shardring.damage(locked.ring, locked.active_version);
+BEGIN
+	IF damage IS NULL THEN
+		RETURN locked.active_version;
+	ELSIF expected_active IS NULL OR max_moved IS NOT NULL THEN
+		RAISE EXCEPTION '%', damage
+			USING ERRCODE = 'data_corrupted',
+			DETAIL = 'It is active, so it is not known what would move.',
+			HINT = format('Use shardring.problems to see what is wrong; to '
+						  'activate another version all the same, say '
+						  'expected_active => %s, and not max_moved.',
+						  locked.active_version);
+	END IF;
+	RAISE WARNING '%', damage
+		USING DETAIL = 'It was active, so it is not known what moves.',
+		HINT = 'Check that rows are where the new version looks for them.';
+	RETURN NULL;
+END
+$body$;
+COMMENT ON FUNCTION shardring.sound_active(
+	shardring.ring, integer, double precision) IS
+	'internal: the active version; NULL if none, or damaged and to be left';
+
+/* The rows first: a session that has loaded them once goes on without. */
+CREATE FUNCTION shardring.damage(ring text, version integer) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	PERFORM shardring.require_intact(v)
+	FROM shardring.ring_version AS v
+	WHERE v.ring = damage.ring AND v.version = damage.version;
+	PERFORM FROM shardring.moved_ranges(ring, version, version);
+	RETURN NULL;
+EXCEPTION
+	WHEN data_corrupted THEN
+		RETURN SQLERRM;
+END
+$body$;
+COMMENT ON FUNCTION shardring.damage(text, integer) IS
+	'internal: the error of loading a sealed version; NULL when it is sound';
+
+CREATE FUNCTION shardring.moved_share(
+	ring text, from_version integer, to_version integer)
+RETURNS double precision
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE COST 10000
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	RETURN (SELECT coalesce(sum(p.share), 0)
+			FROM shardring.move_plan(ring, from_version, to_version) AS p);
+END
+$body$;
+COMMENT ON FUNCTION shardring.moved_share(text, integer, integer) IS
+	'internal: the exact fraction of the positions that change their shard';
 
 CREATE FUNCTION shardring.require_usable(
 	ring text, version integer, active_version integer)

@@ -109,6 +109,34 @@ SELECT shardring.draft_version('hole');
 SELECT shardring.draft_version('pin lost', 1);
 SELECT shardring.draft_version('weight');
 \set VERBOSITY default
+-- but it can be left: a new version from a sound one, and only who says that
+-- he knows what is active
+CREATE FUNCTION leave(ring text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM shardring.activate(ring, 2, expected_active => 1);
+	RETURN shardring.shard_for(ring, 'a');
+END $$;
+SELECT make_ring('left', 1000), make_ring('left by slots', 1001), make_ring('lost', 1002), make_ring('target', 1003);
+SELECT shardring.draft_version(ring) FROM unnest('{left,left by slots,lost,target}'::text[]) AS ring;
+SELECT shardring.add_group('left', 'i', '{s3}'), shardring.add_group('left', 'j', '{s4}'), shardring.seal('target');
+SET session_replication_role = replica;
+UPDATE shardring.shard_map SET shard = 's9' WHERE ring = 'left' AND version = 1 AND shard = 's1';
+UPDATE shardring.shard_group SET slots = 5 WHERE ring = 'left by slots' AND version = 1 AND group_name = 'g';
+DELETE FROM shardring.ring_version WHERE ring = 'lost' AND version = 1;
+UPDATE shardring.shard_map SET shard = 's9' WHERE ring = 'target' AND version = 2 AND shard = 's1';
+RESET session_replication_role;
+\c -
+SELECT shardring.activate('left');
+SELECT shardring.activate('left', expected_active => 1, max_moved => 1);
+SELECT shardring.activate('left', expected_active => 2);
+SELECT leave('left');
+SELECT leave('left by slots');
+SELECT leave('lost');
+SELECT version, from_version, moved FROM shardring.activation WHERE ring = 'left' ORDER BY version;
+SELECT ring, version, left(problem, 30) FROM shardring.problems() WHERE ring IN ('left', 'left by slots') AND version > 1;
+-- one that is damaged itself is never activated
+SELECT leave('target');
+SET client_min_messages = error;
 -- of one ring, of all, of none
 SELECT ring, problem FROM shardring.problems('hole') WHERE problem NOT LIKE '%fingerprint%';
 SELECT count(DISTINCT ring) FROM shardring.problems(NULL);
