@@ -2478,6 +2478,7 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
 	one text;
+	known boolean := false;
 BEGIN
 	FOR one IN
 		SELECT r.ring FROM shardring.ring AS r
@@ -2490,6 +2491,7 @@ BEGIN
 		ORDER BY 1
 	LOOP
 		CONTINUE WHEN one <> problems.ring;
+		known := true;
 		RETURN QUERY SELECT one, NULL::integer, p.problem
 			FROM shardring.ring_problems(one) AS p;
 		RETURN QUERY SELECT one, p.version, p.problem
@@ -2501,6 +2503,10 @@ BEGIN
 			WHERE v.ring = one AND v.sealed_at IS NOT NULL
 			ORDER BY v.version;
 	END LOOP;
+	IF NOT known AND ring IS NOT NULL THEN
+		RAISE EXCEPTION 'ring "%" does not exist', ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
 END
 $body$;
 COMMENT ON FUNCTION shardring.problems(text) IS
