@@ -3061,7 +3061,8 @@ DECLARE
 BEGIN
 	PERFORM shardring.refuse_null('document', jsonb_typeof(document));
 	IF jsonb_typeof(document) <> 'object' THEN
-		PERFORM shardring.refuse_document('document', 'an object');
+		RAISE EXCEPTION 'a document must be a JSON object'
+			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	IF document -> 'format' IS DISTINCT FROM '1' THEN
 		PERFORM shardring.refuse_document('format', '1');
@@ -3070,25 +3071,17 @@ BEGIN
 	target := shardring.document_integer(document, 'version', 1, 2147483647);
 	print := shardring.document_fingerprint(document);
 	IF shardring.has_version(ring, target, print) THEN
+		PERFORM shardring.require_content(document, target);
 		RETURN target;
 	END IF;
 	PERFORM shardring.import_ring(document);
 	/* somebody else may have been faster */
 	IF shardring.has_version(ring, target, print) THEN
+		PERFORM shardring.require_content(document, target);
 		RETURN target;
 	END IF;
 	PERFORM shardring.import_shards(ring, document);
-	INSERT INTO shardring.ring_version
-		(ring, version, parent, drafted_on, vnodes, note)
-	VALUES (ring, target,
-		shardring.document_integer(document, 'parent', 1, target - 1, true),
-		shardring.document_integer(document, 'drafted_on', 1, target - 1,
-								   true),
-		shardring.document_integer(document, 'vnodes', 1, 4194304),
-		shardring.document_text(document, 'note', NULL, true));
-	PERFORM shardring.import_groups(ring, target, document);
-	PERFORM shardring.import_pins(ring, target, document);
-	PERFORM shardring.require_document(ring, target, document);
+	PERFORM shardring.import_rows(ring, target, document);
 	PERFORM shardring.seal(ring, target);
 	RETURN target;
 END
@@ -3096,6 +3089,29 @@ $body$;
 COMMENT ON FUNCTION shardring.import_version(jsonb) IS
 	'takes over a version from a document, sealed and not active';
 REVOKE EXECUTE ON FUNCTION shardring.import_version(jsonb) FROM PUBLIC;
+
+/*
+ * A fingerprint is that of rows, so the document becomes a ring that is gone
+ * before anybody can see it.
+ */
+CREATE FUNCTION shardring.require_content(document jsonb, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	scratch text := gen_random_uuid();
+BEGIN
+	PERFORM shardring.import_ring(
+		jsonb_set(document, '{ring}', to_jsonb(scratch)));
+	PERFORM shardring.import_rows(scratch, version, document);
+	PERFORM shardring.drop_ring(scratch);
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_content(jsonb, integer) IS
+	'internal: raises when a document has not the fingerprint it says';
+REVOKE EXECUTE ON FUNCTION shardring.require_content(jsonb, integer)
+	FROM PUBLIC;
 
 /* Returns with the ring locked. */
 CREATE FUNCTION shardring.import_ring(document jsonb) RETURNS void
@@ -3211,6 +3227,31 @@ COMMENT ON FUNCTION shardring.import_shards(text, jsonb) IS
 	'internal: the shards of a document, with their numbers';
 REVOKE EXECUTE ON FUNCTION shardring.import_shards(text, jsonb) FROM PUBLIC;
 
+CREATE FUNCTION shardring.import_rows(
+	ring text, version integer, document jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	INSERT INTO shardring.ring_version
+		(ring, version, parent, drafted_on, vnodes, note)
+	VALUES (ring, version,
+		shardring.document_integer(document, 'parent', 1, version - 1, true),
+		shardring.document_integer(document, 'drafted_on', 1, version - 1,
+								   true),
+		shardring.document_integer(document, 'vnodes', 1, 4194304),
+		shardring.document_text(document, 'note', NULL, true));
+	PERFORM shardring.import_groups(ring, version, document);
+	PERFORM shardring.import_pins(ring, version, document);
+	PERFORM shardring.require_document(ring, version, document);
+END
+$body$;
+COMMENT ON FUNCTION shardring.import_rows(text, integer, jsonb) IS
+	'internal: a version of a document as a draft, checked';
+REVOKE EXECUTE ON FUNCTION shardring.import_rows(text, integer, jsonb)
+	FROM PUBLIC;
+
 CREATE FUNCTION shardring.import_groups(
 	ring text, version integer, document jsonb)
 RETURNS void
@@ -3325,7 +3366,7 @@ BEGIN
 	LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION 'document of version % of ring "%" is not consistent',
-			version, ring
+			version, document ->> 'ring'
 			USING ERRCODE = 'invalid_parameter_value',
 			DETAIL = format('Problem: %s.', first_problem);
 	END IF;
@@ -3333,7 +3374,7 @@ BEGIN
 	IF print <> document ->> 'fingerprint' THEN
 		RAISE EXCEPTION
 			'document of version % of ring "%" has a wrong fingerprint',
-			version, ring
+			version, document ->> 'ring'
 			USING ERRCODE = 'invalid_parameter_value',
 			DETAIL = format('Its content has %s, it says %s.', print,
 							document ->> 'fingerprint');
@@ -3341,7 +3382,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.require_document(text, integer, jsonb) IS
-	'internal: raises when a document is not what it says';
+	'internal: raises when the rows of a document are not what it says';
 REVOKE EXECUTE ON FUNCTION shardring.require_document(text, integer, jsonb)
 	FROM PUBLIC;
 

@@ -74,6 +74,22 @@ CREATE TEMP TABLE before AS
 SELECT shardring.import_version(k.document) FROM kept AS k ORDER BY 1;
 TABLE before EXCEPT SELECT v.xmin, v.* FROM shardring.ring_version AS v;
 
+-- but only a document that is what it says, also of a version that is there
+\set VERBOSITY terse
+SELECT shardring.import_version(
+	jsonb_set(k.document, '{groups,0,shards,0,slots}', '[[2, 3]]')
+		#- '{groups,0,shards,1}')
+FROM kept AS k WHERE k.version = 1;
+SELECT shardring.import_version(jsonb_set(k.document, '{pins}', '[]'))
+FROM kept AS k WHERE k.version = 1;
+SELECT shardring.import_version(jsonb_set(k.document, '{hash}', '"md5"'))
+FROM kept AS k WHERE k.version = 1;
+SELECT shardring.import_version(k.document - 'groups')
+FROM kept AS k WHERE k.version = 1;
+\set VERBOSITY default
+SELECT r.ring FROM shardring.ring AS r ORDER BY r.ring;
+SELECT * FROM shardring.problems();
+
 -- one that was behind may go straight to the newest
 SELECT shardring.activate('orders', 2);
 SELECT shardring.active_version('orders');
