@@ -1916,7 +1916,7 @@ BEGIN
 		RAISE EXCEPTION 'slots of group "%" cannot change from % to %',
 			changed.group_name, changed.slots[1], changed.slots[2]
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = 'The number of slots of a group is fixed for ever.',
+			DETAIL = 'The number of slots of a group that stays is fixed.',
 			HINT = 'Add a group of another name, and remove this one.';
 	END IF;
 END
@@ -2363,7 +2363,7 @@ RETURNS TABLE (rank integer, group_name text, zone text, slot integer,
 LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 ROWS 3
 AS 'MODULE_PATHNAME', 'shardring_replicas_for_text';
 COMMENT ON FUNCTION shardring.replicas_for(text, text, integer, integer) IS
-	'where n copies of a text key go in a version: other groups, new zones first';
+	'where n copies of a text key go in a version: new groups and zones first';
 
 CREATE FUNCTION shardring.replicas_for(
 	ring text, key bigint, n integer, version integer)
@@ -2372,7 +2372,7 @@ RETURNS TABLE (rank integer, group_name text, zone text, slot integer,
 LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 ROWS 3
 AS 'MODULE_PATHNAME', 'shardring_replicas_for_int8';
 COMMENT ON FUNCTION shardring.replicas_for(text, bigint, integer, integer) IS
-	'where n copies of an integer key go in a version: other groups, new zones first';
+	'where n copies of an integer key go in a version: new groups, zones first';
 
 CREATE FUNCTION shardring.replicas_for(
 	ring text, key uuid, n integer, version integer)
@@ -2381,7 +2381,7 @@ RETURNS TABLE (rank integer, group_name text, zone text, slot integer,
 LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 ROWS 3
 AS 'MODULE_PATHNAME', 'shardring_replicas_for_uuid';
 COMMENT ON FUNCTION shardring.replicas_for(text, uuid, integer, integer) IS
-	'where n copies of a uuid key go in a version: other groups, new zones first';
+	'where n copies of a uuid key go in a version: new groups and zones first';
 
 CREATE FUNCTION shardring.active_version(ring text)
 RETURNS integer
