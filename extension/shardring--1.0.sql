@@ -1774,8 +1774,9 @@ BEGIN
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			DETAIL = format('Version %s is active now, and what it changed '
 							'may be undone.', locked.active_version),
-			HINT = format('Look at the move plan; to activate all the same, '
-						  'say expected_active => %s.',
+			HINT = format('Draft from version %1$s and repeat the changes; or '
+						  'look at the move plan, and to activate all the '
+						  'same say expected_active => %1$s.',
 						  locked.active_version);
 	END IF;
 	RETURN target;
