@@ -1600,6 +1600,14 @@ DECLARE
 BEGIN
 	PERFORM shardring.refuse_null('ring', ring);
 	PERFORM shardring.lock_ring(ring);
+	IF EXISTS (SELECT FROM shardring.ring_version AS v
+			   WHERE v.ring = seal.ring AND v.version = seal.version
+				   AND v.sealed_at IS NOT NULL)
+	THEN
+		RAISE EXCEPTION 'version % of ring "%" is sealed already',
+			version, ring
+			USING ERRCODE = 'object_not_in_prerequisite_state';
+	END IF;
 	draft := shardring.lock_draft(ring, version);
 	PERFORM shardring.require_sound(ring, draft.version);
 	print := shardring.settled_fingerprint(ring, draft.version);
