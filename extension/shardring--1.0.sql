@@ -1059,8 +1059,9 @@ BEGIN
 	PERFORM shardring.require_name('name of a ring', ring, 63);
 	PERFORM shardring.require_vnodes(vnodes);
 	IF hash <> ALL (ARRAY['md5', 'fnv1a', 'murmur3', 'crc16']) THEN
-		RAISE EXCEPTION 'hash must be md5, fnv1a, murmur3 or crc16'
-			USING ERRCODE = 'invalid_parameter_value';
+		RAISE EXCEPTION 'unknown hash function "%"', hash
+			USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'Known are md5, fnv1a, murmur3 and crc16.';
 	END IF;
 	IF rejoin_cooldown NOT BETWEEN '0' AND '100 years' THEN
 		RAISE EXCEPTION 'rejoin_cooldown must be between 0 and 100 years'
