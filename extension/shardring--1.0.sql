@@ -1462,19 +1462,24 @@ AS $body$
 DECLARE
 	draft shardring.ring_version;
 	edited shardring.shard_group;
+	outside int4multirange;
 BEGIN
 	PERFORM shardring.refuse_null('ring', ring, 'group_name', group_name,
 								  'slots', slots::text, 'shard', shard);
 	PERFORM shardring.require_name('name of a shard', shard, 63);
 	draft := shardring.lock_draft(ring, version);
 	edited := shardring.require_group(ring, draft.version, group_name);
-	IF isempty(slots)
-		OR NOT slots <@ int4multirange(int4range(0, edited.slots))
-	THEN
-		RAISE EXCEPTION 'slots of group "%" are 0 to %',
-			group_name, edited.slots - 1
+	IF isempty(slots) THEN
+		RAISE EXCEPTION 'slots must not be empty'
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	outside := slots - int4multirange(int4range(0, edited.slots));
+	IF NOT isempty(outside) THEN
+		/* without a bound there is no lowest one */
+		RAISE EXCEPTION 'group "%" has no slot %', group_name,
+			lower(outside * '{[-2147483648,)}')
 			USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'Name at least one of them, and no other.';
+			DETAIL = format('Its slots are 0 to %s.', edited.slots - 1);
 	END IF;
 	DELETE FROM shardring.shard_map AS m
 	WHERE m.ring = assign_slots.ring AND m.version = draft.version
