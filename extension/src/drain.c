@@ -42,6 +42,8 @@ static void drain_refuse_nulls(FunctionCallInfo fcinfo);
 static TimestampTz drain_deadline(Interval *timeout);
 static void drain_check_active(FunctionCallInfo fcinfo, text *ring,
 							   int32 version);
+static void drain_require_version(FunctionCallInfo fcinfo, text *ring,
+								  int32 version);
 static VirtualTransactionId *drain_list(int *n);
 static bool is_walsender(int pid);
 static int	drain_still_open(VirtualTransactionId *open, int n);
@@ -133,16 +135,32 @@ drain_check_active(FunctionCallInfo fcinfo, text *ring, int32 version)
 	catalog_require_ring(catalog_schema(fcinfo), ring, GetActiveSnapshot(),
 						 &row);
 	PopActiveSnapshot();
-	if (row.active_version == NO_VERSION || row.active_version != version)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("version %d of ring \"%s\" is not the active one",
-						version, text_to_cstring(ring)),
-				 row.active_version == NO_VERSION ?
-				 errdetail("No version is active, or none is committed.") :
-				 errdetail("The active version that is committed is %d.",
-						   row.active_version),
-				 errhint("Activate it and commit, then wait.")));
+	if (row.active_version != NO_VERSION && row.active_version == version)
+		return;
+	drain_require_version(fcinfo, ring, version);
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("version %d of ring \"%s\" is not the active one",
+					version, text_to_cstring(ring)),
+			 row.active_version == NO_VERSION ?
+			 errdetail("No version is active, or none is committed.") :
+			 errdetail("The active version that is committed is %d.",
+					   row.active_version),
+			 errhint("Activate it and commit, then wait.")));
+}
+
+/*
+ * 42704 unless there is such a version, be it of this transaction.
+ */
+static void
+drain_require_version(FunctionCallInfo fcinfo, text *ring, int32 version)
+{
+	CatalogVersion row;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	catalog_require_version(catalog_schema(fcinfo), ring, version,
+							GetActiveSnapshot(), &row);
+	PopActiveSnapshot();
 }
 
 /*

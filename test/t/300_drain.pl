@@ -224,7 +224,7 @@ is(sqlstate_of($node, 'postgres', "SELECT shardring.wait_for_drain('r', 1)"),
 	'55000', 'a version that is active no more');
 is( sqlstate_of($node, 'postgres',
 		"SELECT shardring.wait_for_drain('r', " . ($version + 1) . ')'),
-	'55000',
+	'42704',
 	'a version that is not there');
 is( sqlstate_of($node, 'postgres',
 		"SELECT shardring.wait_for_drain('nowhere', 1)"),
