@@ -145,6 +145,10 @@ SELECT shardring.move_predicate('r', 1, 2, 'd0', 'a0', 'name');
 SELECT shardring.move_predicate('r', 1, 2, 'a0', 'nowhere', 'name');
 SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', 'name', key_type => 'numeric');
 SELECT shardring.move_predicate('murmur3', 1, 2, 'a0', 'd0', 'name');
+SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', '');
+SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', 'name', '');
+SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', E' \n', 'key_position');
+SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', 'name', 'key_position', 'numeric');
 \set VERBOSITY sqlstate
 SELECT shardring.move_predicate('nowhere', 1, 2, 'a0', 'd0', 'name');
 SELECT shardring.move_predicate('r', 1, 9, 'a0', 'd0', 'name');

@@ -23,10 +23,13 @@ typedef struct Term
 	DiffSegment *segments;
 } Term;
 
+static void check_expressions(FunctionCallInfo fcinfo);
 static char *position_expression(const Ring *ring, const char *key,
 								 const char *type);
 static char *key_as_text(const char *key, const char *type);
-static uint32 find_shard(const Ring *ring, text *name);
+static uint32 require_shard(FunctionCallInfo fcinfo, int arg,
+							const Ring *ring, const Ring *other);
+static bool find_shard(const Ring *ring, text *name, uint32 *number);
 static Term *collect_terms(RingPair rings, const DiffPlan *plan, uint32 from,
 						   uint32 to, const char *position, uint32 *n);
 static char *slots_condition(RingPair rings, const DiffPair *pair,
@@ -62,13 +65,14 @@ shardring_move_predicate(PG_FUNCTION_ARGS)
 			PG_RETURN_NULL();
 	if (PG_ARGISNULL(5) && PG_ARGISNULL(6))
 		PG_RETURN_NULL();
+	check_expressions(fcinfo);
 	rings = moves_rings(fcinfo);
 	position = PG_ARGISNULL(6) ?
 		position_expression(rings.from, text_argument(fcinfo, 5),
 							text_argument(fcinfo, 7)) :
 		psprintf("(%s)::int8", text_argument(fcinfo, 6));
-	from = find_shard(rings.from, PG_GETARG_TEXT_PP(3));
-	to = find_shard(rings.to, PG_GETARG_TEXT_PP(4));
+	from = require_shard(fcinfo, 3, rings.from, rings.to);
+	to = require_shard(fcinfo, 4, rings.to, rings.from);
 	diff_plan(rings.from, rings.to, &shardring_env, &plan);
 	terms = collect_terms(rings, &plan, from, to, position, &n);
 	if (n == 0)
@@ -81,6 +85,26 @@ shardring_move_predicate(PG_FUNCTION_ARGS)
 		append_term(&out, &terms[i], position);
 	}
 	PG_RETURN_TEXT_P(cstring_to_text_with_len(out.data, out.len));
+}
+
+/*
+ * 22023 for an expression without a word, or an unknown key type, whether it
+ * is used or not.
+ */
+static void
+check_expressions(FunctionCallInfo fcinfo)
+{
+	static const char *const names[] = {"key_expression",
+	"position_expression"};
+
+	for (int i = 0; i < (int) lengthof(names); i++)
+		if (!PG_ARGISNULL(5 + i) &&
+			strspn(text_argument(fcinfo, 5 + i), " \t\r\n\f\v") ==
+			VARSIZE_ANY_EXHDR(PG_GETARG_TEXT_PP(5 + i)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("%s must not be empty", names[i])));
+	(void) key_as_text("", text_argument(fcinfo, 7));
 }
 
 /*
@@ -125,20 +149,38 @@ key_as_text(const char *key, const char *type)
 }
 
 /*
- * The number of a shard in a ring; 42704 when it has none of this name.
+ * The number in its version of the shard that argument "arg" names; 42704
+ * when it has none of this name.  The version of from_shard (3) and to_shard
+ * (4) stand two places before them.
  */
 static uint32
-find_shard(const Ring *ring, text *name)
+require_shard(FunctionCallInfo fcinfo, int arg, const Ring *ring,
+			  const Ring *other)
+{
+	text	   *name = PG_GETARG_TEXT_PP(arg);
+	uint32		number;
+
+	if (find_shard(ring, name, &number))
+		return number;
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("shard \"%s\" does not exist in version %d of ring "
+					"\"%s\"", text_to_cstring(name),
+					PG_GETARG_INT32(arg - 2), text_argument(fcinfo, 0)),
+			 find_shard(other, name, &number) ?
+			 errhint("It exists in the other version: see that from and to "
+					 "are not swapped.") : 0));
+}
+
+static bool
+find_shard(const Ring *ring, text *name, uint32 *number)
 {
 	RingName	wanted = {VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name)};
 
-	for (uint32 i = 0; i < ring->nshards; i++)
-		if (ring_name_compare(ring->shards[i], wanted) == 0)
-			return i;
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("shard \"%s\" does not exist in that version",
-					text_to_cstring(name))));
+	for (*number = 0; *number < ring->nshards; (*number)++)
+		if (ring_name_compare(ring->shards[*number], wanted) == 0)
+			return true;
+	return false;
 }
 
 /*
