@@ -1723,6 +1723,9 @@ BEGIN
 	END IF;
 	locked := shardring.lock_ring(ring);
 	target := shardring.activation_target(locked, version, expected_active);
+	IF version IS NULL THEN
+		PERFORM shardring.tell_whose_draft(target);
+	END IF;
 	IF target.sealed_at IS NULL THEN
 		PERFORM shardring.seal(ring, target.version);
 	ELSE
@@ -1830,6 +1833,25 @@ END
 $body$;
 COMMENT ON FUNCTION shardring.only_newer(shardring.ring) IS
 	'internal: the only version newer than the active one';
+
+CREATE FUNCTION shardring.tell_whose_draft(target shardring.ring_version)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF target.sealed_at IS NULL AND target.created_by <> current_user THEN
+		RAISE NOTICE 'version % of ring "%" is a draft of role "%"',
+			target.version, target.ring, target.created_by
+			USING DETAIL = CASE WHEN target.note IS NULL
+				THEN 'It has no note.'
+				ELSE format('Its note is "%s".', target.note) END;
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.tell_whose_draft(shardring.ring_version) IS
+	'internal: tells that a version nobody named is the draft of another';
 
 /*
  * A damaged version must be left by activating another one, and then nothing

@@ -96,6 +96,22 @@ SELECT draft_version('murmur'), remove_group('murmur', 'f'),
 	add_group('murmur', 'g', ARRAY['s5']);
 SELECT activate('murmur');
 
+-- somebody else's draft, taken because it is the only one
+CREATE ROLE regress_shardring_other;
+SELECT create_ring('draft'), add_group('draft', 'a', ARRAY['s0']);
+UPDATE ring_version SET created_by = 'regress_shardring_other'
+WHERE ring = 'draft';
+BEGIN;
+SELECT activate('draft');
+ROLLBACK;
+UPDATE ring_version SET note = 'a bigger "a"' WHERE ring = 'draft';
+BEGIN;
+SELECT activate('draft', 1);
+ROLLBACK;
+SELECT activate('draft');
+SELECT drop_ring('draft');
+DROP ROLE regress_shardring_other;
+
 -- prune: old sealed versions, all but the newest few
 SELECT count(draft_version('murmur', 4)) FROM generate_series(5, 9);
 SELECT version, sealed_at IS NOT NULL AS sealed FROM ring_version
