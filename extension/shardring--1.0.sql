@@ -2549,6 +2549,14 @@ $body$;
 COMMENT ON FUNCTION shardring.problems(text) IS
 	'everything inconsistent in the tables of a ring, or of all rings';
 
+CREATE FUNCTION shardring.counted(n bigint, thing text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT format(CASE n WHEN 1 THEN '%s %s' ELSE '%s %ss' END, n, thing);
+END;
+COMMENT ON FUNCTION shardring.counted(bigint, text) IS
+	'internal: a number of things, in the singular or plural';
+
 CREATE FUNCTION shardring.ring_problems(ring text)
 RETURNS TABLE (problem text)
 LANGUAGE sql STABLE PARALLEL SAFE COST 1000 ROWS 10
@@ -2588,8 +2596,10 @@ BEGIN ATOMIC
 	GROUP BY r.active_version
 	HAVING max(a.version) IS DISTINCT FROM r.active_version
 	UNION ALL
-	SELECT format('%s shards have numbers from %s to %s, not from 0 to %s',
-				  count(*), min(s.number), max(s.number), count(*) - 1)
+	SELECT CASE count(*) WHEN 1
+		THEN format('the only shard has number %s, not 0', min(s.number))
+		ELSE format('%s shards have numbers from %s to %s, not from 0 to %s',
+					count(*), min(s.number), max(s.number), count(*) - 1) END
 	FROM shardring.shard AS s
 	WHERE s.ring = ring_problems.ring
 	HAVING min(s.number) <> 0 OR max(s.number) <> count(*) - 1;
@@ -2601,8 +2611,8 @@ CREATE FUNCTION shardring.stray_rows(ring text)
 RETURNS TABLE (version integer, problem text)
 LANGUAGE sql STABLE PARALLEL SAFE COST 1000 ROWS 10
 BEGIN ATOMIC
-	SELECT s.version, format('%s has %s rows of a version that does not exist',
-							 s.relation, count(*))
+	SELECT s.version, format('%s has %s of a version that does not exist',
+							 s.relation, shardring.counted(count(*), 'row'))
 	FROM (SELECT g.version, 'shard_group' AS relation
 		  FROM shardring.shard_group AS g WHERE g.ring = stray_rows.ring
 		  UNION ALL
@@ -2631,8 +2641,8 @@ BEGIN
 	RETURN QUERY SELECT shardring.version_problems(sealed.ring,
 												   sealed.version);
 	RETURN QUERY
-		SELECT format('%s has %s rows, the version was sealed with %s',
-					  c.relation, c.found, c.wanted)
+		SELECT format('%s has %s, the version was sealed with %s',
+					  c.relation, shardring.counted(c.found, 'row'), c.wanted)
 		FROM (VALUES
 			('shard_group', sealed.group_rows,
 			 (SELECT count(*) FROM shardring.shard_group AS g

@@ -116,7 +116,8 @@ shardring_moving_keys_relation(PG_FUNCTION_ARGS)
 	moves_begin(&moves, fcinfo);
 	run_query(psprintf("SELECT %s FROM %s", key_expression(&column),
 					   column.table), &receiver.pub);
-	refuse_nulls(&moves, psprintf("column %s", column.column));
+	refuse_nulls(&moves, psprintf("column \"%s\"",
+								  NameStr(*PG_GETARG_NAME(4))));
 	return (Datum) 0;
 }
 
@@ -308,7 +309,8 @@ refuse_nulls(const KeyMoves *moves, const char *where)
 	if (moves->nulls > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s has " UINT64_FORMAT " NULL keys", where,
-						moves->nulls),
+				 errmsg_plural("%s has " UINT64_FORMAT " NULL key",
+							   "%s has " UINT64_FORMAT " NULL keys",
+							   moves->nulls, where, moves->nulls),
 				 errhint("A NULL key has no shard.")));
 }
