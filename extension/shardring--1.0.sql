@@ -2967,14 +2967,13 @@ BEGIN ATOMIC
 							- round(s.share * s.scale))::integer)) AS line
 		FROM scaled AS s
 		UNION ALL
-		SELECT 1, '', format('ring %s, version %s', share_bars.ring, a.version)
-			|| CASE WHEN share_bars.from_version IS NULL THEN ''
-				ELSE format('; since version %s, %s %% move',
-					share_bars.from_version, round(100 * (
-						SELECT coalesce(sum(p.share), 0)
-						FROM shardring.move_plan(
-							share_bars.ring, share_bars.from_version,
-							a.version) AS p)::numeric, 2)) END
+		SELECT 1, '', CASE WHEN share_bars.from_version IS NULL
+			THEN format('ring %s, version %s', share_bars.ring, a.version)
+			ELSE format('ring %s, from version %s to version %s: %s %% move',
+				share_bars.ring, share_bars.from_version, a.version,
+				round(100 * shardring.moved_share(
+					share_bars.ring, share_bars.from_version,
+					a.version)::numeric, 2)) END
 		FROM asked AS a
 		WHERE share_bars.ring IS NOT NULL
 		UNION ALL
