@@ -2767,15 +2767,21 @@ COMMENT ON FUNCTION
 	shardring.simulate(integer, integer, integer, integer, text) IS
 	'what four ways to share keys out move, and how even they are';
 
+/*
+ * Errors of the query would come with all of its text as their context; what
+ * a caller may have done wrong is raised again without it.
+ */
 CREATE FUNCTION shardring.rehearse(
 	ring text, from_version integer, to_version integer, relation regclass,
 	key_column name, load_column name DEFAULT NULL)
 RETURNS TABLE (shard text, rows_before bigint, rows_after bigint,
 	rows_in bigint, rows_out bigint, bytes_before bigint, bytes_after bigint,
 	load_before numeric, load_after numeric)
-LANGUAGE plpgsql STABLE PARALLEL RESTRICTED COST 1000000 ROWS 10
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
+DECLARE
+	hint text;
 BEGIN
 	IF num_nulls(ring, from_version, to_version, relation, key_column) > 0
 	THEN
@@ -2783,6 +2789,12 @@ BEGIN
 	END IF;
 	RETURN QUERY EXECUTE shardring.rehearse_query(
 		ring, from_version, to_version, relation, key_column, load_column);
+EXCEPTION
+	WHEN null_value_not_allowed THEN
+		GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+		RAISE EXCEPTION '%', SQLERRM USING ERRCODE = SQLSTATE, HINT = hint;
+	WHEN insufficient_privilege OR undefined_column OR undefined_object THEN
+		RAISE EXCEPTION '%', SQLERRM USING ERRCODE = SQLSTATE;
 END
 $body$;
 COMMENT ON FUNCTION shardring.rehearse(
@@ -2875,7 +2887,8 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	RAISE EXCEPTION 'column % has % NULL keys', quote_ident(key_column), keys
+	RAISE EXCEPTION 'column "%" has %', key_column,
+		shardring.counted(keys, 'NULL key')
 		USING ERRCODE = 'null_value_not_allowed',
 		HINT = 'A NULL key has no shard.';
 END

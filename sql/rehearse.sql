@@ -24,7 +24,7 @@ CREATE TABLE shop."the Orders" (
 	gone int,
 	note text,
 	"Requests" int,
-	weight float8);
+	weight float8) WITH (autovacuum_enabled = false);
 ALTER TABLE shop."the Orders" DROP COLUMN gone;
 INSERT INTO shop."the Orders"
 SELECT i, repeat('x', i % 100), CASE WHEN i % 10 > 0 THEN i % 7 END, i / 4.0
@@ -148,14 +148,28 @@ ALTER TABLE shop.keyed ENABLE ROW LEVEL SECURITY;
 CREATE POLICY few ON shop.keyed USING (s <= 100);
 SET ROLE rehearser;
 SELECT sum(rows_before) FROM rehearse('r', 1, 2, 'shop.keyed', 't', 's');
-\set VERBOSITY sqlstate
+\set SHOW_CONTEXT always
 SELECT * FROM rehearse('r', 1, 2, 'shop."the Orders"', 'user');
+RESET ROLE;
+GRANT SELECT ("user", note, "Requests") ON shop."the Orders" TO rehearser;
+SET ROLE rehearser;
+SELECT * FROM rehearse('r', 1, 2, 'shop."the Orders"', 'user');
+RESET ROLE;
+GRANT SELECT (weight) ON shop."the Orders" TO rehearser;
+SET ROLE rehearser;
+SELECT sum(rows_before)
+FROM rehearse('r', 1, 2, 'shop."the Orders"', 'user');
 RESET ROLE;
 
 -- NULL keys are an error that counts them; NULL arguments give nothing
 \set VERBOSITY default
 INSERT INTO shop.wide VALUES (NULL, 'x'), (NULL, 'y'), ('b', NULL);
 SELECT * FROM rehearse('r', 1, 2, 'shop.wide', 'k');
+DELETE FROM shop.wide WHERE v = 'y';
+SELECT * FROM rehearse('r', 1, 2, 'shop.wide', 'k');
+SELECT * FROM rehearse('r', 1, 9, 'shop.wide', 'v');
+SELECT * FROM rehearse('r', 1, 2, 'shop.wide', 'v', 'w');
+\set SHOW_CONTEXT never
 SELECT * FROM rehearse(NULL, 1, 2, 'shop.wide', 'v');
 SELECT * FROM rehearse('r', NULL, 2, 'shop.wide', 'v');
 SELECT * FROM rehearse('r', 1, NULL, 'shop.wide', 'v');
