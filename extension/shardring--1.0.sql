@@ -2409,7 +2409,7 @@ RETURNS TABLE (rank integer, group_name text, zone text, slot integer,
 LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 ROWS 3
 AS 'MODULE_PATHNAME', 'shardring_replicas_for_int8';
 COMMENT ON FUNCTION shardring.replicas_for(text, bigint, integer, integer) IS
-	'where n copies of an integer key go in a version: new groups, zones first';
+	'where n copies of a bigint key go in a version: new groups, zones first';
 
 CREATE FUNCTION shardring.replicas_for(
 	ring text, key uuid, n integer, version integer)
