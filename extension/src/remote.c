@@ -77,6 +77,7 @@ static void talk_connect(Talks *talks, Talk *talk);
 static void talk_begin(Talks *talks, Talk *talk);
 static void talk_listen(Talks *talks, Talk *talk);
 static bool talk_result(Talks *talks, Talk *talk);
+static void talk_refused(Talks *talks, Talk *talk);
 static void talk_next(Talks *talks, Talk *talk);
 static void talk_sent(Talks *talks, Talk *talk, TalkPhase phase, int sent);
 static void keep_values(Talk *talk);
@@ -362,18 +363,25 @@ talk_result(Talks *talks, Talk *talk)
 		case PGRES_COMMAND_OK:
 			break;
 		default:
-			{
-				const char *message = PQresultErrorField(talk->result,
-														 PG_DIAG_MESSAGE_PRIMARY);
-
-				talk_fail(talks, talk, message != NULL ? message :
-						  PQerrorMessage(talk->conn));
-				return false;
-			}
+			talk_refused(talks, talk);
+			return false;
 	}
 	PQclear(talk->result);
 	talk->result = NULL;
 	return true;
+}
+
+/*
+ * The server says no.
+ */
+static void
+talk_refused(Talks *talks, Talk *talk)
+{
+	const char *message = PQresultErrorField(talk->result,
+											 PG_DIAG_MESSAGE_PRIMARY);
+
+	talk_fail(talks, talk, message != NULL ? message :
+			  PQerrorMessage(talk->conn));
 }
 
 static void
