@@ -1349,8 +1349,8 @@ BEGIN ATOMIC
 	SELECT b.shard,
 		range_agg(int4range((b.start / b.n)::integer,
 							((b.start + slot_count) / b.n)::integer))
-	FROM (SELECT s.shard, cardinality(shards) AS n,
-			  (s.i - 1) * slot_count + cardinality(shards) - 1 AS start
+	FROM (SELECT s.shard, count(*) OVER () AS n,
+			  (s.i - 1) * slot_count + count(*) OVER () - 1 AS start
 		  FROM unnest(shards) WITH ORDINALITY AS s (shard, i)) AS b
 	GROUP BY b.shard;
 END;
@@ -1464,8 +1464,10 @@ DECLARE
 	edited shardring.shard_group;
 	outside int4multirange;
 BEGIN
-	PERFORM shardring.refuse_null('ring', ring, 'group_name', group_name,
-								  'slots', slots::text, 'shard', shard);
+	-- The text of many slots would take longer than all the rest.
+	PERFORM shardring.refuse_null(
+		'ring', ring, 'group_name', group_name,
+		'slots', CASE WHEN slots IS NOT NULL THEN '' END, 'shard', shard);
 	PERFORM shardring.require_name('name of a shard', shard, 63);
 	draft := shardring.lock_draft(ring, version);
 	edited := shardring.require_group(ring, draft.version, group_name);
@@ -2827,6 +2829,10 @@ DECLARE
 		ELSE format('coalesce(pg_catalog.sum(%I::pg_catalog.numeric), 0)',
 					load_column) END;
 BEGIN
+	IF load_column = '' THEN
+		RAISE EXCEPTION 'column "" of relation "%" does not exist', relation
+			USING ERRCODE = 'undefined_column';
+	END IF;
 	RETURN format(
 $query$SELECT s.shard,
 	pg_catalog.sum(p.rows) FILTER (WHERE s.before)::pg_catalog.int8
