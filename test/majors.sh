@@ -104,6 +104,7 @@ fetch_suite()
 	mmdebstrap --quiet --mode=root --variant=apt \
 		--aptopt='Acquire::Retries "3"' \
 		--aptopt='Acquire::Check-Valid-Until "false"' \
+		--dpkgopt=force-unsafe-io \
 		--dpkgopt='path-exclude=/usr/share/doc/*' \
 		--dpkgopt='path-exclude=/usr/share/man/*' \
 		--dpkgopt='path-exclude=/usr/share/locale/*' \
