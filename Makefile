@@ -5,6 +5,11 @@
 #	make test				everything, in throw-away clusters
 #	make test-unit, test-regress, test-isolation, test-tap	one kind of it;
 #		REGRESS=, ISOLATION= or PROVE_TESTS= picks from it
+#	make test-hostile			calls with values that nobody should pass
+#	make test-majors			all of it, with other major versions
+#	make test-analysers			gcc -fanalyzer, clang --analyze, cppcheck
+#	make test-faults			kill -9, time limits, no memory
+#	make fuzz SECONDS=60			fuzzes the pure part
 #	make demo, make demo-proxy, make bench, make format
 #
 # The test targets must start on a machine that has no PostgreSQL yet, so this
@@ -88,6 +93,15 @@ test:
 test-unit test-regress test-isolation test-tap: test-%:
 	@test/run.sh $*
 
+test-hostile test-majors test-analysers: test-%:
+	@test/$*.sh
+
+test-faults:
+	@PROVE_TESTS="test/t/070_crash.pl test/t/600_faults.pl" test/run.sh tap
+
+fuzz:
+	@test/fuzz.sh $(SECONDS)
+
 demo:
 	@test/demo.sh
 
@@ -103,4 +117,5 @@ format:
 	@.ci/format $(wildcard extension/src/*.[ch] test/unit/*.[ch])
 
 .PHONY: all install installcheck uninstall clean unit-programs \
-	test test-unit test-regress test-isolation test-tap demo demo-proxy bench format
+	test test-unit test-regress test-isolation test-tap test-hostile \
+	test-majors test-analysers test-faults fuzz demo demo-proxy bench format
