@@ -30,6 +30,11 @@
 #include "storage/sinvaladt.h"
 #endif
 
+/* 18 writes what does not return before the declaration. */
+#if PG_VERSION_NUM < 180000
+#define pg_noreturn pg_attribute_noreturn()
+#endif
+
 /* 16 gave make_range a place for soft errors; we want hard ones. */
 static inline RangeType *
 compat_make_range(TypeCacheEntry *typcache, RangeBound *lower,

@@ -48,9 +48,9 @@ static VirtualTransactionId *drain_list(int *n);
 static bool is_walsender(int pid);
 static int	drain_still_open(VirtualTransactionId *open, int n);
 static void drain_nap(long ms);
-static void drain_give_up(text *ring, int32 version,
-						  const VirtualTransactionId *open, int n)
-			pg_attribute_noreturn();
+pg_noreturn static void drain_give_up(text *ring, int32 version,
+									  const VirtualTransactionId *open,
+									  int n);
 static char *list_pids(const VirtualTransactionId *open, int n);
 static char *list_prepared(const VirtualTransactionId *open, int n);
 

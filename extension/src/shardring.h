@@ -163,7 +163,7 @@ extern uint32 key_position(HashKind hash, bool hash_tags, KeyType type,
 						   Datum key);
 extern uint32 key_bytes_position(HashKind hash, const char *bytes,
 								 size_t len);
-extern void key_no_hash(void) pg_attribute_noreturn();
+pg_noreturn extern void key_no_hash(void);
 extern uint32 key_check_position(int64 position);
 extern RingName key_utf8_name(RingName name);
 
