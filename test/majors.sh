@@ -59,8 +59,8 @@ test_major()
 		return 0
 	fi
 	mkdir "$WORK/$major/tree"
-	tar -C "$TREE" --exclude=./.git --exclude='*.o' --exclude='*.so' \
-		--exclude=./test/build --exclude=./test/output -cf - . |
+	flock "$TREE/Makefile" tar -C "$TREE" --exclude=./.git --exclude='*.o' \
+		--exclude='*.so' --exclude=./test/build --exclude=./test/output -cf - . |
 		tar -C "$WORK/$major/tree" --no-same-owner -xf -
 	in_chroot "$major" make -C /tree test | tee "$log" || status=$?
 	last=$(tail -n 1 "$log")
