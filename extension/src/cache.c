@@ -296,6 +296,8 @@ memo_remember(CacheMemo *memo, MemoryContext context, Snapshot snapshot,
 	memo->answer = ++answers;
 	memo->wanted = wanted;
 	memo->name_len = VARSIZE_ANY_EXHDR(ring);
+	if (memo->name_len > sizeof(memo->name))
+		return;					/* no constraint kept it short: not kept */
 	memcpy(memo->name, VARDATA_ANY(ring), memo->name_len);
 	memo->valid = true;
 }

@@ -194,13 +194,16 @@ scan_begin(RowScan *scan, Oid schema, const char *name, int nkeys,
 
 	scan->table = OidIsValid(table_oid) ?
 		try_relation_open(table_oid, AccessShareLock) : NULL;
-	if (scan->table == NULL || !OidIsValid(index_oid))
+	scan->index = OidIsValid(index_oid) ?
+		try_relation_open(index_oid, AccessShareLock) : NULL;
+	if (scan->table == NULL || scan->index == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table \"%s\" of extension \"shardring\" is missing",
 						name)));
-	scan->scan = systable_beginscan(scan->table, index_oid, true, snapshot,
-									nkeys, keys);
+	/* ordered, whatever ignore_system_indexes says: definition.c merges */
+	scan->scan = systable_beginscan_ordered(scan->table, scan->index,
+											snapshot, nkeys, keys);
 }
 
 /*
@@ -210,7 +213,7 @@ bool
 catalog_scan_next(RowScan *scan)
 {
 	CHECK_FOR_INTERRUPTS();
-	scan->tuple = systable_getnext(scan->scan);
+	scan->tuple = systable_getnext_ordered(scan->scan, ForwardScanDirection);
 	return HeapTupleIsValid(scan->tuple);
 }
 
@@ -240,7 +243,8 @@ catalog_scan_name(RowScan *scan, int column)
 void
 catalog_scan_end(RowScan *scan)
 {
-	systable_endscan(scan->scan);
+	systable_endscan_ordered(scan->scan);
+	relation_close(scan->index, AccessShareLock);
 	relation_close(scan->table, AccessShareLock);
 }
 

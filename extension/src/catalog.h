@@ -14,6 +14,7 @@
 typedef struct RowScan
 {
 	Relation	table;
+	Relation	index;
 	SysScanDesc scan;
 	HeapTuple	tuple;
 } RowScan;

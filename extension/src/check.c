@@ -177,10 +177,10 @@ check_groups(Checker *checker)
 static void
 check_group(Checker *checker, const RingGroupDef *group)
 {
-	if (group->name.len < 1 || group->name.len > RING_MAX_GROUP_NAME)
+	if (group->utf8.len < 1 || group->utf8.len > RING_MAX_GROUP_NAME)
 		check_say(checker, "the name of group \"%.*s\" has %" PRIu32
 				  " bytes, but should have 1 to %d", CHECK_NAME(group->name),
-				  group->name.len, RING_MAX_GROUP_NAME);
+				  group->utf8.len, RING_MAX_GROUP_NAME);
 	if (checker->def->hash == HASH_CRC16 &&
 		group->npoints > RING_MAX_CRC16_POINTS)
 		check_say(checker, "group \"%.*s\" has %" PRIu32 " points, but hash"
@@ -210,10 +210,10 @@ check_shards(Checker *checker, const RingGroupDef *group)
 	{
 		const RingShardDef *shard = &group->shards[i];
 
-		if (shard->name.len < 1 || shard->name.len > RING_MAX_SHARD_NAME)
+		if (shard->utf8.len < 1 || shard->utf8.len > RING_MAX_SHARD_NAME)
 			check_say(checker, "the name of shard \"%.*s\" has %" PRIu32
 					  " bytes, but should have 1 to %d",
-					  CHECK_NAME(shard->name), shard->name.len,
+					  CHECK_NAME(shard->name), shard->utf8.len,
 					  RING_MAX_SHARD_NAME);
 		if (i > 0 && ring_name_compare(group->shards[i - 1].utf8,
 									   shard->utf8) >= 0)

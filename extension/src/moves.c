@@ -8,7 +8,20 @@
 #include "shardring.h"
 
 #include "funcapi.h"
+#include "miscadmin.h"
 
+/* The names in both rings as text, by their numbers there. */
+typedef struct MoveNames
+{
+	Datum	   *from_groups;
+	Datum	   *to_groups;
+	Datum	   *from_shards;
+	Datum	   *to_shards;
+} MoveNames;
+
+static void put_move(ReturnSetInfo *set, const MoveNames *names,
+					 const DiffMove *move, const DiffPair *pair,
+					 Datum positions);
 static Datum moves(FunctionCallInfo fcinfo, KeyType type);
 
 PG_FUNCTION_INFO_V1(shardring_moved_ranges);
@@ -83,12 +96,16 @@ shardring_move_plan(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = result_set(fcinfo);
 	RingPair	rings = moves_rings(fcinfo);
-	Datum	   *from_groups = result_group_names(rings.from);
-	Datum	   *to_groups = result_group_names(rings.to);
-	Datum	   *from_shards = result_shard_names(rings.from);
-	Datum	   *to_shards = result_shard_names(rings.to);
+	MoveNames	names = {
+		result_group_names(rings.from), result_group_names(rings.to),
+		result_shard_names(rings.from), result_shard_names(rings.to)
+	};
+	MemoryContext old = CurrentMemoryContext;
+	MemoryContext per_pair = AllocSetContextCreate(old, "shardring pair",
+												   ALLOCSET_DEFAULT_SIZES);
+	MemoryContext per_move = AllocSetContextCreate(old, "shardring move",
+												   ALLOCSET_DEFAULT_SIZES);
 	Datum		positions = (Datum) 0;
-	uint32		positions_of = RING_NONE;
 	DiffPlan	plan;
 
 	diff_plan(rings.from, rings.to, &shardring_env, &plan);
@@ -96,24 +113,21 @@ shardring_move_plan(PG_FUNCTION_ARGS)
 	{
 		const DiffMove *move = &plan.moves[i];
 		const DiffPair *pair = &plan.list.pairs[move->pair];
-		bool		nulls[8] = {0};
-		Datum		values[8];
 
-		/* All moves of a pair share its positions. */
-		if (positions_of != move->pair)
+		CHECK_FOR_INTERRUPTS();
+		/* all moves of a pair share its positions */
+		if (i == 0 || move->pair != plan.moves[i - 1].pair)
+		{
+			MemoryContextReset(per_pair);
+			MemoryContextSwitchTo(per_pair);
 			positions = result_positions(plan.list.segments + pair->first,
 										 pair->n);
-		positions_of = move->pair;
-		values[0] = from_shards[move->from_shard];
-		values[1] = to_shards[move->to_shard];
-		values[2] = from_groups[pair->from_group];
-		values[3] = to_groups[pair->to_group];
-		values[4] = result_slots(move->from_slots, move->nfrom_slots);
-		values[5] = result_slots(move->to_slots, move->nto_slots);
-		values[6] = positions;
-		values[7] = result_share(move->positions);
-		result_put(set, values, nulls);
+		}
+		MemoryContextSwitchTo(per_move);
+		put_move(set, &names, move, pair, positions);
+		MemoryContextReset(per_move);
 	}
+	MemoryContextSwitchTo(old);
 	return (Datum) 0;
 }
 
@@ -136,6 +150,27 @@ Datum
 shardring_moves_uuid(PG_FUNCTION_ARGS)
 {
 	return moves(fcinfo, KEY_UUID);
+}
+
+/*
+ * Adds a row of the plan.
+ */
+static void
+put_move(ReturnSetInfo *set, const MoveNames *names, const DiffMove *move,
+		 const DiffPair *pair, Datum positions)
+{
+	bool		nulls[8] = {0};
+	Datum		values[8];
+
+	values[0] = names->from_shards[move->from_shard];
+	values[1] = names->to_shards[move->to_shard];
+	values[2] = names->from_groups[pair->from_group];
+	values[3] = names->to_groups[pair->to_group];
+	values[4] = result_slots(move->from_slots, move->nfrom_slots);
+	values[5] = result_slots(move->to_slots, move->nto_slots);
+	values[6] = positions;
+	values[7] = result_share(move->positions);
+	result_put(set, values, nulls);
 }
 
 static Datum
