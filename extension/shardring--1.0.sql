@@ -430,20 +430,35 @@ AS $body$
 DECLARE
 	changed record;
 BEGIN
+	/* what has no version yet gets none before we end */
 	PERFORM FROM (SELECT DISTINCT n.ring, n.version FROM inserted AS n) AS i
-		JOIN shardring.ring_version AS v
-			ON v.ring = i.ring AND v.version = i.version
-	ORDER BY v.ring, v.version
-	FOR SHARE OF v;
-	SELECT i.ring, i.version INTO changed
-	FROM (SELECT DISTINCT n.ring, n.version FROM inserted AS n) AS i
-		LEFT JOIN shardring.ring_version AS v
-			ON v.ring = i.ring AND v.version = i.version
-	WHERE v.version IS NULL AND shardring.version_exists(i.ring, i.version)
-	LIMIT 1;
-	IF FOUND THEN
-		PERFORM shardring.refuse_snapshot(changed.ring, changed.version);
-	END IF;
+		JOIN shardring.ring AS r ON r.ring = i.ring
+	WHERE NOT EXISTS (SELECT FROM shardring.ring_version AS v
+					  WHERE v.ring = i.ring AND v.version = i.version)
+	ORDER BY r.ring
+	FOR SHARE OF r;
+	LOOP
+		PERFORM FROM (SELECT DISTINCT n.ring, n.version
+					  FROM inserted AS n) AS i
+			JOIN shardring.ring_version AS v
+				ON v.ring = i.ring AND v.version = i.version
+		ORDER BY v.ring, v.version
+		FOR SHARE OF v;
+		SELECT i.ring, i.version INTO changed
+		FROM (SELECT DISTINCT n.ring, n.version FROM inserted AS n) AS i
+			LEFT JOIN shardring.ring_version AS v
+				ON v.ring = i.ring AND v.version = i.version
+		WHERE v.version IS NULL
+			AND shardring.version_exists(i.ring, i.version)
+		LIMIT 1;
+		EXIT WHEN NOT FOUND;
+		/* READ COMMITTED sees it the next time */
+		IF current_setting('transaction_isolation') = ANY (
+			ARRAY['repeatable read', 'serializable'])
+		THEN
+			PERFORM shardring.refuse_snapshot(changed.ring, changed.version);
+		END IF;
+	END LOOP;
 	SELECT v.ring, v.version INTO changed
 	FROM (SELECT DISTINCT n.ring, n.version FROM inserted AS n) AS i
 		JOIN shardring.ring_version AS v
@@ -478,6 +493,13 @@ AS $body$
 DECLARE
 	kept record;
 BEGIN
+	/* an older snapshot would not show what is sealed by now */
+	IF current_setting('transaction_isolation') = ANY (
+		ARRAY['repeatable read', 'serializable'])
+	THEN
+		RAISE EXCEPTION 'TRUNCATE of "%" needs READ COMMITTED', TG_TABLE_NAME
+			USING ERRCODE = 'feature_not_supported';
+	END IF;
 	SELECT v.ring, v.version INTO kept
 	FROM shardring.ring_version AS v
 	WHERE v.sealed_at IS NOT NULL
@@ -2016,7 +2038,7 @@ BEGIN
 	LIMIT 1;
 	IF worst.ratio > 1.5 THEN
 		wanted := 2 * worst.vnodes;
-		WHILE wanted * worst.weights < 250000
+		WHILE wanted <= 4194304 AND wanted * worst.weights < 250000
 			AND shardring.largest_ratio(ring, version, wanted::integer) > 1.5
 		LOOP
 			wanted := 2 * wanted;
@@ -2026,7 +2048,8 @@ BEGIN
 			USING DETAIL = format('Group "%s" has %s times the mean share '
 								  'of its weight.', worst.group_name,
 								  round(worst.ratio::numeric, 2)),
-			HINT = CASE WHEN wanted * worst.weights < 250000
+			HINT = CASE WHEN wanted <= 4194304
+					AND wanted * worst.weights < 250000
 				THEN format('%s vnodes would do.', wanted)
 				ELSE 'No reasonable number of vnodes would do: take another '
 					'hash, or weights that differ less.' END;
