@@ -1999,6 +1999,12 @@ BEGIN
 	WHERE r.ring = locked.ring
 		AND r.active_version IS NOT DISTINCT FROM locked.active_version
 		AND v.ring = r.ring AND v.version = switch_version.version;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'ring "%" was not switched to version %',
+			locked.ring, version
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Look for a trigger on table shardring.ring.';
+	END IF;
 	INSERT INTO shardring.activation
 		(ring, version, from_version, activated_at, activated_by, moved)
 	SELECT locked.ring, switch_version.version, locked.active_version,
@@ -3156,7 +3162,7 @@ BEGIN
 		PERFORM shardring.refuse_document('format', '1');
 	END IF;
 	ring := shardring.document_text(document, 'ring', 63);
-	target := shardring.document_integer(document, 'version', 1, 2147483647);
+	target := shardring.document_integer(document, 'version', 1, 999999999);
 	print := shardring.document_fingerprint(document);
 	IF shardring.has_version(ring, target, print) THEN
 		PERFORM shardring.require_content(document, target);
@@ -3211,7 +3217,7 @@ DECLARE
 	hash text := shardring.document_text(document, 'hash', 63);
 	hash_tags boolean := shardring.document_boolean(document, 'hash_tags');
 	number integer := shardring.document_integer(document, 'version', 1,
-												 2147483647);
+												 999999999);
 	seconds numeric := shardring.document_number(document, 'rejoin_cooldown',
 												 0, 3155760000);
 	locked shardring.ring;

@@ -18,7 +18,6 @@
 #include <math.h>
 
 #include "libpq-fe.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/fd.h"
@@ -84,7 +83,6 @@ static void keep_values(Talk *talk);
 static void talk_fail(Talks *talks, Talk *talk, const char *error);
 static void talk_end(Talks *talks, Talk *talk);
 static void talk_close(Talk *talk);
-static char *clean_message(const char *message);
 static void ignore_notice(void *arg, const char *message);
 static double now_ms(void);
 
@@ -446,7 +444,7 @@ static void
 talk_fail(Talks *talks, Talk *talk, const char *error)
 {
 	talk->answer->nvalues = 0;
-	talk->answer->error = clean_message(error);
+	talk->answer->error = remote_clean_message(error);
 	talk_end(talks, talk);
 }
 
@@ -471,31 +469,6 @@ talk_close(Talk *talk)
 	if (talk->holds_fd)
 		ReleaseExternalFD();
 	talk->holds_fd = false;
-}
-
-/*
- * A message on one line, in the encoding of this server.
- */
-static char *
-clean_message(const char *message)
-{
-	char	   *result = pstrdup(message);
-	bool		valid = pg_verifymbstr(result, strlen(result), true);
-	char	   *out = result;
-
-	for (const char *in = result; *in != '\0'; in++)
-	{
-		bool		space = *in == '\n' || *in == '\t' || *in == ' ';
-
-		if (!space)
-			*out++ = !valid && IS_HIGHBIT_SET(*in) ? '?' : *in;
-		else if (out > result && out[-1] != ' ')
-			*out++ = ' ';
-	}
-	if (out > result && out[-1] == ' ')
-		out--;
-	*out = '\0';
-	return result;
 }
 
 static void

@@ -1,7 +1,7 @@
 /*
  * remote_address.c
  *		Where a server is, and who asks: a foreign server and a user mapping
- *		as libpq wants them.
+ *		as libpq wants them; and what libpq says as we want it.
  *
  * Rules of this file:
  *	- USAGE on the foreign server is needed, and only options that libpq knows
@@ -106,6 +106,31 @@ remote_find_address(const char *server_name, RemoteAddress *address)
 	add_option(address, "client_encoding", GetDatabaseEncodingName());
 	add_option(address, NULL, NULL);
 	return NULL;
+}
+
+/*
+ * A message on one line, in the encoding of this server.
+ */
+char *
+remote_clean_message(const char *message)
+{
+	char	   *result = pstrdup(message);
+	bool		valid = pg_verifymbstr(result, strlen(result), true);
+	char	   *out = result;
+
+	for (const char *in = result; *in != '\0'; in++)
+	{
+		bool		space = *in == '\n' || *in == '\t' || *in == ' ';
+
+		if (!space)
+			*out++ = !valid && IS_HIGHBIT_SET(*in) ? '?' : *in;
+		else if (out > result && out[-1] != ' ')
+			*out++ = ' ';
+	}
+	if (out > result && out[-1] == ' ')
+		out--;
+	*out = '\0';
+	return result;
 }
 
 /*

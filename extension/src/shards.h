@@ -44,6 +44,7 @@ extern void remote_ask(RemoteAnswer *answers, int n,
 
 /* ---------- remote_address.c ---------- */
 
+extern char *remote_clean_message(const char *message);
 extern const char *remote_find_address(const char *server_name,
 									   RemoteAddress *address);
 extern char *remote_connect_string(const char *server_name);
