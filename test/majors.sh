@@ -62,7 +62,7 @@ test_major()
 	flock "$TREE/Makefile" tar -C "$TREE" --exclude=./.git --exclude='*.o' \
 		--exclude='*.so' --exclude=./test/build --exclude=./test/output -cf - . |
 		tar -C "$WORK/$major/tree" --no-same-owner -xf -
-	in_chroot "$major" make -C /tree test | tee "$log" || status=$?
+	in_chroot "$major" make --no-print-directory -C /tree test | tee "$log" || status=$?
 	last=$(tail -n 1 "$log")
 	if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]]
 	then
