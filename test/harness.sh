@@ -101,9 +101,11 @@ has_command()
 	command -v "$1" >/dev/null
 }
 
+# Debian's package of the client has pg_config and the makefiles, no headers.
 has_pgxs()
 {
-	[ -e "$("$PG_CONFIG" --pgxs 2>/dev/null)" ]
+	[ -e "$("$PG_CONFIG" --pgxs 2>/dev/null)" ] &&
+		[ -e "$("$PG_CONFIG" --includedir-server)/postgres.h" ]
 }
 
 has_server()
