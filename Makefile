@@ -68,7 +68,7 @@ UNIT_SHARED = $(patsubst test/unit/%.c,$(UNIT_BUILD)/%.o, \
 	$(filter-out test/unit/test_%.c,$(wildcard test/unit/*.c)))
 UNIT_PURE = $(patsubst extension/src/%.c,$(UNIT_BUILD)/pure/%.o, \
 	$(wildcard $(addprefix extension/src/, \
-		hash.c ring*.c check.c canon.c diff*.c)))
+		digest.c hash.c ring*.c check.c canon.c diff*.c)))
 UNIT_HEADERS = $(wildcard extension/src/*.h test/unit/*.h)
 
 unit-programs: $(UNIT_PROGRAMS)

@@ -69,7 +69,7 @@ build_shared()
 {
 	local file
 	export WORK
-	for file in "$TREE"/extension/src/{hash*,ring*,check,canon,diff*}.c \
+	for file in "$TREE"/extension/src/{digest,hash,ring*,check,canon,diff*}.c \
 		"$TREE"/test/unit/{chance,model,support}.c "$FUZZ/chance_of_bytes.c"
 	do
 		echo "$file"

@@ -78,7 +78,7 @@ canon_fingerprint(const RingDef *def, const RingEnv *env, char hex[65])
 	int			i;
 
 	canon_write(def, bytes);
-	if (!hash_sha256(bytes, size, digest))
+	if (!digest_sha256(bytes, size, digest))
 		return false;
 	for (i = 0; i < 32; i++)
 	{

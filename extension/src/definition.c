@@ -317,8 +317,8 @@ read_pins(CatalogDef *def, RowList *pins, RowScan *scan)
 	while (catalog_scan_next(scan))
 	{
 		bool		isnull;
-		int64		position = DatumGetInt64(catalog_scan_column(scan, PIN_POSITION,
-														 &isnull));
+		Datum		value = catalog_scan_column(scan, PIN_POSITION, &isnull);
+		int64		position = DatumGetInt64(value);
 		RingPinDef *pin;
 
 		if (position < 0 || (uint64) position >= RING_CIRCLE)

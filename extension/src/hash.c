@@ -1,33 +1,24 @@
 /*
  * hash.c
- *		Bytes to a position: MD5, FNV-1a, MurmurHash3 and CRC-16; the hash tag;
- *		the candidates of a group; and SHA-256 for the fingerprint.
+ *		Bytes to a position: MD5, FNV-1a, MurmurHash3 and CRC-16; the hash tag
+ *		and the candidates of a group.
  *
  * Rules of this file:
  *	- the values are a published contract (design: section 2) and never change;
  *	- bytes are unsigned everywhere;
- *	- MD5 and SHA-256 come from a library context of our own with the default
- *	  provider, so that a server in FIPS mode places keys like any other.  MD5
- *	  is fetched once and its context reused, because fetching costs more than
- *	  hashing.  So there is ONE md5 context: while an md5 stream is open, no
- *	  other md5 stream may be begun and neither hash_once nor hash_candidate
- *	  may be called with HASH_MD5.  A stream may be abandoned at any time.
+ *	- MD5 and SHA-256 are those of digest.c, which has one md5 state: while an
+ *	  md5 stream is open, no other md5 stream may be begun and neither
+ *	  hash_once nor hash_candidate may be called with HASH_MD5.  A stream may
+ *	  be abandoned at any time;
  *	- everything that returns bool returns false only when libcrypto refuses.
  */
 #include "ring.h"
 
 #include <string.h>
 
-#include <openssl/err.h>
-#include <openssl/evp.h>
-#if OPENSSL_VERSION_NUMBER >= 0x30000000L
-#include <openssl/provider.h>
-#endif
-
 #define FNV1A_BASIS		UINT32_C(2166136261)
 #define FNV1A_PRIME		UINT32_C(16777619)
 
-static bool hash_md5_begin(void);
 static bool hash_md5_end(uint32_t *position);
 static uint32_t hash_fnv1a(uint32_t state, const unsigned char *bytes,
 						   size_t len);
@@ -39,8 +30,6 @@ static uint32_t hash_murmur3_scramble(uint32_t block);
 static uint32_t hash_crc16(uint32_t state, const unsigned char *bytes,
 						   size_t len);
 static size_t hash_decimal(uint32_t number, char digits[10]);
-static bool hash_fetch(void);
-static bool hash_fetch_digests(void);
 
 static const char *const hash_names[] = {
 	[HASH_MD5] = "md5",
@@ -48,11 +37,6 @@ static const char *const hash_names[] = {
 	[HASH_MURMUR3] = "murmur3",
 	[HASH_CRC16] = "crc16"
 };
-
-/* Fetched at the first use, kept as long as the process lives. */
-static EVP_MD_CTX *md5_context = NULL;
-static const EVP_MD *md5 = NULL;
-static const EVP_MD *sha256 = NULL;
 
 /*
  * The hash called "name"; false when there is none.
@@ -94,7 +78,7 @@ hash_begin(HashStream *stream, HashKind kind)
 	stream->state = (kind == HASH_FNV1A) ? FNV1A_BASIS : 0;
 	stream->tail = 0;
 	stream->length = 0;
-	return kind != HASH_MD5 || hash_md5_begin();
+	return kind != HASH_MD5 || digest_md5_begin();
 }
 
 /*
@@ -106,7 +90,7 @@ hash_feed(HashStream *stream, const void *bytes, size_t len)
 	switch (stream->kind)
 	{
 		case HASH_MD5:
-			return EVP_DigestUpdate(md5_context, bytes, len) == 1;
+			return digest_md5_feed(bytes, len);
 		case HASH_FNV1A:
 			stream->state = hash_fnv1a(stream->state, bytes, len);
 			break;
@@ -144,8 +128,7 @@ hash_once(HashKind kind, const void *bytes, size_t len, uint32_t *position)
 	HashStream	stream;
 
 	if (kind == HASH_MD5)
-		return hash_md5_begin() &&
-			EVP_DigestUpdate(md5_context, bytes, len) == 1 &&
+		return digest_md5_begin() && digest_md5_feed(bytes, len) &&
 			hash_md5_end(position);
 	return hash_begin(&stream, kind) &&
 		hash_feed(&stream, bytes, len) &&
@@ -196,31 +179,14 @@ hash_tag(const char **key, size_t *len)
 }
 
 /*
- * SHA-256, for the fingerprint only.
- */
-bool
-hash_sha256(const void *bytes, size_t len, uint8_t digest[32])
-{
-	return hash_fetch() &&
-		EVP_Digest(bytes, len, digest, NULL, sha256, NULL) == 1;
-}
-
-static bool
-hash_md5_begin(void)
-{
-	return (md5_context != NULL || hash_fetch()) &&
-		EVP_DigestInit_ex(md5_context, md5, NULL) == 1;
-}
-
-/*
  * The first four bytes of the digest, big-endian.
  */
 static bool
 hash_md5_end(uint32_t *position)
 {
-	unsigned char digest[EVP_MAX_MD_SIZE];
+	uint8_t		digest[16];
 
-	if (EVP_DigestFinal_ex(md5_context, digest, NULL) != 1)
+	if (!digest_md5_end(digest))
 		return false;
 	*position = (uint32_t) digest[0] << 24 | (uint32_t) digest[1] << 16 |
 		(uint32_t) digest[2] << 8 | (uint32_t) digest[3];
@@ -343,52 +309,4 @@ hash_decimal(uint32_t number, char digits[10])
 	for (i = 0; i < n; i++)
 		digits[i] = reversed[n - 1 - i];
 	return n;
-}
-
-/*
- * See to it that the digests are there.  A refusal leaves nothing in
- * libcrypto's error queue, where it could be taken for somebody else's, and
- * is tried again at the next call.
- */
-static bool
-hash_fetch(void)
-{
-	bool		ok;
-
-	if (md5_context != NULL)
-		return true;
-	ERR_set_mark();
-	ok = hash_fetch_digests();
-	ERR_pop_to_mark();
-	return ok;
-}
-
-/*
- * md5_context is set last: it says that everything is there.
- */
-static bool
-hash_fetch_digests(void)
-{
-#if OPENSSL_VERSION_NUMBER >= 0x30000000L
-	static OSSL_LIB_CTX *library = NULL;
-	static OSSL_PROVIDER *provider = NULL;
-
-	if (library == NULL)
-		library = OSSL_LIB_CTX_new();
-	if (library != NULL && provider == NULL)
-		provider = OSSL_PROVIDER_load(library, "default");
-	if (provider == NULL)
-		return false;
-	if (md5 == NULL)
-		md5 = EVP_MD_fetch(library, "MD5", NULL);
-	if (sha256 == NULL)
-		sha256 = EVP_MD_fetch(library, "SHA2-256", NULL);
-#else
-	md5 = EVP_md5();
-	sha256 = EVP_sha256();
-#endif
-	if (md5 == NULL || sha256 == NULL)
-		return false;
-	md5_context = EVP_MD_CTX_new();
-	return md5_context != NULL;
 }

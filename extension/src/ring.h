@@ -3,8 +3,8 @@
  *		The pure part: bytes to a position, points to a ring, two rings to
  *		what moves between them.
  *
- * Rules of this header and of hash.c, ring.c, ring_build.c, check.c, canon.c,
- * diff.c, diff_count.c and diff_plan.c, which implement it:
+ * Rules of this header and of digest.c, hash.c, ring.c, ring_build.c, check.c,
+ * canon.c, diff.c, diff_count.c and diff_plan.c, which implement it:
  *	- nothing of PostgreSQL is included; everything can be built, tested and
  *	  fuzzed by itself;
  *	- memory comes from the caller (RingEnv) and is never freed here: the
@@ -13,7 +13,7 @@
  *	  uint64_t, so that 2^32 can be written;
  *	- names are bytes with a length, not NUL-terminated.
  *
- * Calls go one way: hash <- ring <- diff.
+ * Calls go one way: digest <- hash <- ring <- diff.
  */
 #ifndef SHARDRING_RING_H
 #define SHARDRING_RING_H
@@ -41,6 +41,13 @@ typedef struct RingEnv
 	void		(*pause) (void *arg);
 	void	   *arg;
 } RingEnv;
+
+/* ---------- digest.c: MD5 and SHA-256 ---------- */
+
+extern bool digest_md5_begin(void);
+extern bool digest_md5_feed(const void *bytes, size_t len);
+extern bool digest_md5_end(uint8_t digest[16]);
+extern bool digest_sha256(const void *bytes, size_t len, uint8_t digest[32]);
 
 /* ---------- hash.c: bytes to a position ---------- */
 
@@ -71,7 +78,6 @@ extern bool hash_once(HashKind kind, const void *bytes, size_t len,
 extern bool hash_candidate(HashKind kind, const char *name, size_t len,
 						   uint32_t salt, uint32_t *position);
 extern void hash_tag(const char **key, size_t *len);
-extern bool hash_sha256(const void *bytes, size_t len, uint8_t digest[32]);
 
 /* ---------- ring.c, ring_build.c: points to a ring ---------- */
 

@@ -39,7 +39,7 @@ build_program()
 {
 	local sources
 	sources=("$BENCH/instructions.c"
-		"$TREE"/extension/src/{hash,check,canon}.c
+		"$TREE"/extension/src/{digest,hash,check,canon}.c
 		"$TREE"/extension/src/{ring,diff}*.c)
 	gcc -std=gnu11 -O2 -fwrapv -I "$TREE/extension/src" \
 		-o "$WORK/instructions" "${sources[@]}" -lcrypto

@@ -1,0 +1,234 @@
+/*
+ * digest.c
+ *		MD5 and SHA-256 from libcrypto, whatever mode the server is in.
+ *
+ * Rules of this file:
+ *	- Both come from a library context of our own with the default provider,
+ *	  so that a server in FIPS mode places keys like any other.  They are
+ *	  opened at the first use and kept as long as the process lives.
+ *	- The functions are the provider's own (see provider-digest(7)), without
+ *	  EVP between: an EVP context frees and allocates the state of a digest
+ *	  whenever it starts one, a quarter of a short hash, and fetching an EVP_MD
+ *	  makes all methods of the provider, a millisecond of a first call.
+ *	- There is ONE md5 state: while a hash is open, no other may be begun.  It
+ *	  may be abandoned at any time.
+ *	- Everything returns false only when libcrypto refuses.
+ */
+#include "ring.h"
+
+#include <string.h>
+
+#include <openssl/err.h>
+#include <openssl/evp.h>
+
+#if OPENSSL_VERSION_NUMBER >= 0x30000000L
+
+#include <openssl/core_dispatch.h>
+#include <openssl/provider.h>
+
+/* A digest of the provider; "state" is set last. */
+typedef struct Digest
+{
+	void	   *state;
+	OSSL_FUNC_digest_init_fn *init;
+	OSSL_FUNC_digest_update_fn *update;
+	OSSL_FUNC_digest_final_fn *final;
+} Digest;
+
+static bool digest_open(void);
+static OSSL_PROVIDER *digest_provider(void);
+static bool digest_find(OSSL_PROVIDER *provider, const char *name,
+						Digest *digest);
+static bool digest_read(OSSL_PROVIDER *provider,
+						const OSSL_DISPATCH *functions, Digest *digest);
+static bool digest_has_name(const char *names, const char *name);
+
+static Digest md5;
+static Digest sha256;
+
+/*
+ * Begin an MD5.
+ */
+bool
+digest_md5_begin(void)
+{
+	return (md5.state != NULL || digest_open()) &&
+		md5.init(md5.state, NULL) == 1;
+}
+
+/*
+ * The next piece of it.
+ */
+bool
+digest_md5_feed(const void *bytes, size_t len)
+{
+	return md5.update(md5.state, bytes, len) == 1;
+}
+
+/*
+ * The MD5 of all that was fed.
+ */
+bool
+digest_md5_end(uint8_t digest[16])
+{
+	size_t		len;
+
+	return md5.final(md5.state, digest, &len, 16) == 1;
+}
+
+/*
+ * The SHA-256 of something that is there as a whole.
+ */
+bool
+digest_sha256(const void *bytes, size_t len, uint8_t digest[32])
+{
+	size_t		digest_len;
+
+	return (sha256.state != NULL || digest_open()) &&
+		sha256.init(sha256.state, NULL) == 1 &&
+		sha256.update(sha256.state, bytes, len) == 1 &&
+		sha256.final(sha256.state, digest, &digest_len, 32) == 1;
+}
+
+/*
+ * See to it that both are there.  A refusal leaves nothing in libcrypto's
+ * error queue, where it could be taken for somebody else's, and is tried
+ * again at the next call.
+ */
+static bool
+digest_open(void)
+{
+	OSSL_PROVIDER *provider;
+	bool		ok;
+
+	ERR_set_mark();
+	provider = digest_provider();
+	ok = provider != NULL &&
+		digest_find(provider, "MD5", &md5) &&
+		digest_find(provider, "SHA2-256", &sha256);
+	ERR_pop_to_mark();
+	return ok;
+}
+
+/*
+ * The default provider in a context that no configuration reaches, or NULL.
+ */
+static OSSL_PROVIDER *
+digest_provider(void)
+{
+	static OSSL_LIB_CTX *library = NULL;
+	static OSSL_PROVIDER *provider = NULL;
+
+	if (library == NULL)
+		library = OSSL_LIB_CTX_new();
+	if (library != NULL && provider == NULL)
+		provider = OSSL_PROVIDER_load(library, "default");
+	return provider;
+}
+
+/*
+ * Looks up a digest of the provider, and makes its state.
+ */
+static bool
+digest_find(OSSL_PROVIDER *provider, const char *name, Digest *digest)
+{
+	const OSSL_ALGORITHM *algorithm;
+	int			no_cache;
+
+	if (digest->state != NULL)
+		return true;
+	algorithm = OSSL_PROVIDER_query_operation(provider, OSSL_OP_DIGEST,
+											  &no_cache);
+	for (; algorithm != NULL && algorithm->algorithm_names != NULL;
+		 algorithm++)
+	{
+		if (digest_has_name(algorithm->algorithm_names, name))
+			return digest_read(provider, algorithm->implementation, digest);
+	}
+	return false;
+}
+
+/*
+ * Takes the functions that are needed out of a provider's list of them.
+ */
+static bool
+digest_read(OSSL_PROVIDER *provider, const OSSL_DISPATCH *functions,
+			Digest *digest)
+{
+	OSSL_FUNC_digest_newctx_fn *make = NULL;
+
+	for (; functions->function_id != 0; functions++)
+	{
+		switch (functions->function_id)
+		{
+			case OSSL_FUNC_DIGEST_NEWCTX:
+				make = OSSL_FUNC_digest_newctx(functions);
+				break;
+			case OSSL_FUNC_DIGEST_INIT:
+				digest->init = OSSL_FUNC_digest_init(functions);
+				break;
+			case OSSL_FUNC_DIGEST_UPDATE:
+				digest->update = OSSL_FUNC_digest_update(functions);
+				break;
+			case OSSL_FUNC_DIGEST_FINAL:
+				digest->final = OSSL_FUNC_digest_final(functions);
+				break;
+		}
+	}
+	if (make == NULL || digest->init == NULL || digest->update == NULL ||
+		digest->final == NULL)
+		return false;
+	digest->state = make(OSSL_PROVIDER_get0_provider_ctx(provider));
+	return digest->state != NULL;
+}
+
+/*
+ * Whether a name is among those that colons separate.
+ */
+static bool
+digest_has_name(const char *names, const char *name)
+{
+	size_t		len = strlen(name);
+
+	while (strncmp(names, name, len) != 0 ||
+		   (names[len] != ':' && names[len] != '\0'))
+	{
+		names = strchr(names, ':');
+		if (names == NULL)
+			return false;
+		names++;
+	}
+	return true;
+}
+
+#else							/* before providers, EVP is as near */
+
+static EVP_MD_CTX *md5 = NULL;
+
+bool
+digest_md5_begin(void)
+{
+	if (md5 == NULL)
+		md5 = EVP_MD_CTX_new();
+	return md5 != NULL && EVP_DigestInit_ex(md5, EVP_md5(), NULL) == 1;
+}
+
+bool
+digest_md5_feed(const void *bytes, size_t len)
+{
+	return EVP_DigestUpdate(md5, bytes, len) == 1;
+}
+
+bool
+digest_md5_end(uint8_t digest[16])
+{
+	return EVP_DigestFinal_ex(md5, digest, NULL) == 1;
+}
+
+bool
+digest_sha256(const void *bytes, size_t len, uint8_t digest[32])
+{
+	return EVP_Digest(bytes, len, digest, NULL, EVP_sha256(), NULL) == 1;
+}
+
+#endif
