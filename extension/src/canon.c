@@ -28,40 +28,40 @@
 
 #define CANON_FORMAT	1
 
-/* Where the bytes go, and how many there are; bytes is NULL to only count. */
+/* Bytes are given away by the block, so that no size has to be known. */
 typedef struct CanonSink
 {
-	uint8_t    *bytes;
+	CanonTake	take;
+	void	   *arg;
+	bool		ok;				/* nothing was refused */
 	size_t		used;
+	uint8_t		block[1024];
 } CanonSink;
 
+static bool canon_take_digest(void *arg, const uint8_t *bytes, size_t len);
 static void canon_put_ring(CanonSink *sink, const RingDef *def);
 static void canon_put_group(CanonSink *sink, const RingGroupDef *group);
 static void canon_put_name(CanonSink *sink, RingName name);
 static void canon_put_u32(CanonSink *sink, uint32_t number);
 static void canon_put_bytes(CanonSink *sink, const void *bytes, size_t len);
+static void canon_flush(CanonSink *sink);
 
 /*
- * How many bytes canon_write will write.
+ * Gives the canonical byte string to "take", piece by piece.  False when that
+ * refused one.
  */
-size_t
-canon_size(const RingDef *def)
+bool
+canon_write(const RingDef *def, CanonTake take, void *arg)
 {
-	CanonSink	sink = {NULL, 0};
+	CanonSink	sink;
 
+	sink.take = take;
+	sink.arg = arg;
+	sink.ok = true;
+	sink.used = 0;
 	canon_put_ring(&sink, def);
-	return sink.used;
-}
-
-/*
- * The canonical byte string; "bytes" has room for canon_size(def).
- */
-void
-canon_write(const RingDef *def, uint8_t *bytes)
-{
-	CanonSink	sink = {bytes, 0};
-
-	canon_put_ring(&sink, def);
+	canon_flush(&sink);
+	return sink.ok;
 }
 
 /*
@@ -69,16 +69,15 @@ canon_write(const RingDef *def, uint8_t *bytes)
  * NUL.  False when libcrypto gives no SHA-256.
  */
 bool
-canon_fingerprint(const RingDef *def, const RingEnv *env, char hex[65])
+canon_fingerprint(const RingDef *def, char hex[65])
 {
 	static const char digits[] = "0123456789abcdef";
-	size_t		size = canon_size(def);
-	uint8_t    *bytes = env->alloc(env->arg, size);
-	uint8_t		digest[32];
+	uint8_t		digest[DIGEST_MAX];
 	int			i;
 
-	canon_write(def, bytes);
-	if (!digest_sha256(bytes, size, digest))
+	if (!digest_begin(DIGEST_SHA256) ||
+		!canon_write(def, canon_take_digest, NULL) ||
+		!digest_end(DIGEST_SHA256, digest))
 		return false;
 	for (i = 0; i < 32; i++)
 	{
@@ -87,6 +86,13 @@ canon_fingerprint(const RingDef *def, const RingEnv *env, char hex[65])
 	}
 	hex[64] = '\0';
 	return true;
+}
+
+static bool
+canon_take_digest(void *arg, const uint8_t *bytes, size_t len)
+{
+	(void) arg;
+	return digest_feed(DIGEST_SHA256, bytes, len);
 }
 
 static void
@@ -146,19 +152,41 @@ canon_put_name(CanonSink *sink, RingName name)
 static void
 canon_put_u32(CanonSink *sink, uint32_t number)
 {
-	uint8_t		bytes[4];
+	uint8_t    *to;
 
-	bytes[0] = (uint8_t) (number >> 24);
-	bytes[1] = (uint8_t) (number >> 16);
-	bytes[2] = (uint8_t) (number >> 8);
-	bytes[3] = (uint8_t) number;
-	canon_put_bytes(sink, bytes, 4);
+	if (sizeof(sink->block) - sink->used < 4)
+		canon_flush(sink);
+	to = sink->block + sink->used;
+	to[0] = (uint8_t) (number >> 24);
+	to[1] = (uint8_t) (number >> 16);
+	to[2] = (uint8_t) (number >> 8);
+	to[3] = (uint8_t) number;
+	sink->used += 4;
 }
 
 static void
 canon_put_bytes(CanonSink *sink, const void *bytes, size_t len)
 {
-	if (sink->bytes != NULL && len > 0)
-		memcpy(sink->bytes + sink->used, bytes, len);
-	sink->used += len;
+	const uint8_t *from = bytes;
+
+	while (len > 0)
+	{
+		size_t		piece = sizeof(sink->block) - sink->used;
+
+		if (piece > len)
+			piece = len;
+		memcpy(sink->block + sink->used, from, piece);
+		sink->used += piece;
+		from += piece;
+		len -= piece;
+		if (sink->used == sizeof(sink->block))
+			canon_flush(sink);
+	}
+}
+
+static void
+canon_flush(CanonSink *sink)
+{
+	sink->ok = sink->ok && sink->take(sink->arg, sink->block, sink->used);
+	sink->used = 0;
 }

@@ -72,8 +72,8 @@ catalog_read_ring(Oid schema, text *ring, Snapshot snapshot,
 	{
 		value = catalog_scan_column(&scan, RING_HASH, &isnull);
 		row->hash = key_hash_kind(DatumGetTextPP(value));
-		row->hash_tags = DatumGetBool(catalog_scan_column(&scan, RING_HASH_TAGS,
-												  &isnull));
+		value = catalog_scan_column(&scan, RING_HASH_TAGS, &isnull);
+		row->hash_tags = DatumGetBool(value);
 		value = catalog_scan_column(&scan, RING_ACTIVE_VERSION, &isnull);
 		row->active_version = isnull ? NO_VERSION : DatumGetInt32(value);
 		value = catalog_scan_column(&scan, RING_FINGERPRINT, &isnull);
@@ -234,10 +234,11 @@ RingName
 catalog_scan_name(RowScan *scan, int column)
 {
 	bool		isnull;
-	text	   *value = DatumGetTextPP(catalog_scan_column(scan, column, &isnull));
-	uint32		len = VARSIZE_ANY_EXHDR(value);
+	Datum		value = catalog_scan_column(scan, column, &isnull);
+	text	   *name = DatumGetTextPP(value);
+	uint32		len = VARSIZE_ANY_EXHDR(name);
 
-	return (RingName) {pnstrdup(VARDATA_ANY(value), len), len};
+	return (RingName) {pnstrdup(VARDATA_ANY(name), len), len};
 }
 
 void

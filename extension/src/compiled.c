@@ -160,7 +160,7 @@ check_fingerprint(const CatalogDef *def, text *ring, int32 version,
 {
 	char		hex[FINGERPRINT_LEN + 1];
 
-	if (!canon_fingerprint(&def->ring, &shardring_env, hex))
+	if (!canon_fingerprint(&def->ring, hex))
 		key_no_hash();
 	if (strcmp(hex, fingerprint) != 0)
 		ereport(ERROR,

@@ -70,7 +70,7 @@ shardring_version_fingerprint(PG_FUNCTION_ARGS)
 	CatalogDef *def = define_def(fcinfo, PG_GETARG_BOOL(2));
 	char		hex[FINGERPRINT_LEN + 1];
 
-	if (!canon_fingerprint(&def->ring, &shardring_env, hex))
+	if (!canon_fingerprint(&def->ring, hex))
 		key_no_hash();
 	PG_RETURN_TEXT_P(cstring_to_text(hex));
 }

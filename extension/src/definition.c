@@ -176,7 +176,8 @@ read_groups(CatalogDef *def, RowList *groups, RowScan *scan, int32 vnodes)
 												 &isnull));
 		value = catalog_scan_column(scan, GROUP_ZONE, &isnull);
 		row->zone = isnull ? NULL : DatumGetTextPCopy(value);
-		read_points(def, group, catalog_scan_column(scan, GROUP_POINTS, &isnull));
+		value = catalog_scan_column(scan, GROUP_POINTS, &isnull);
+		read_points(def, group, value);
 	}
 }
 

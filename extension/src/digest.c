@@ -10,8 +10,8 @@
  *	  EVP between: an EVP context frees and allocates the state of a digest
  *	  whenever it starts one, a quarter of a short hash, and fetching an EVP_MD
  *	  makes all methods of the provider, a millisecond of a first call.
- *	- There is ONE md5 state: while a hash is open, no other may be begun.  It
- *	  may be abandoned at any time.
+ *	- There is ONE state of each kind: while a digest is open, no other of its
+ *	  kind may be begun.  It may be abandoned at any time.
  *	- Everything returns false only when libcrypto refuses.
  */
 #include "ring.h"
@@ -43,51 +43,39 @@ static bool digest_read(OSSL_PROVIDER *provider,
 						const OSSL_DISPATCH *functions, Digest *digest);
 static bool digest_has_name(const char *names, const char *name);
 
-static Digest md5;
-static Digest sha256;
+static Digest digests[2];
 
 /*
- * Begin an MD5.
+ * Begin a digest.
  */
 bool
-digest_md5_begin(void)
+digest_begin(DigestKind kind)
 {
-	return (md5.state != NULL || digest_open()) &&
-		md5.init(md5.state, NULL) == 1;
+	const Digest *digest = &digests[kind];
+
+	return (digest->state != NULL || digest_open()) &&
+		digest->init(digest->state, NULL) == 1;
 }
 
 /*
- * The next piece of it.
+ * The next piece of what it is of.
  */
 bool
-digest_md5_feed(const void *bytes, size_t len)
+digest_feed(DigestKind kind, const void *bytes, size_t len)
 {
-	return md5.update(md5.state, bytes, len) == 1;
+	return digests[kind].update(digests[kind].state, bytes, len) == 1;
 }
 
 /*
- * The MD5 of all that was fed.
+ * The digest of all that was fed: 16 bytes of MD5, 32 of SHA-256.
  */
 bool
-digest_md5_end(uint8_t digest[16])
+digest_end(DigestKind kind, uint8_t bytes[DIGEST_MAX])
 {
 	size_t		len;
 
-	return md5.final(md5.state, digest, &len, 16) == 1;
-}
-
-/*
- * The SHA-256 of something that is there as a whole.
- */
-bool
-digest_sha256(const void *bytes, size_t len, uint8_t digest[32])
-{
-	size_t		digest_len;
-
-	return (sha256.state != NULL || digest_open()) &&
-		sha256.init(sha256.state, NULL) == 1 &&
-		sha256.update(sha256.state, bytes, len) == 1 &&
-		sha256.final(sha256.state, digest, &digest_len, 32) == 1;
+	return digests[kind].final(digests[kind].state, bytes, &len,
+							   DIGEST_MAX) == 1;
 }
 
 /*
@@ -104,8 +92,8 @@ digest_open(void)
 	ERR_set_mark();
 	provider = digest_provider();
 	ok = provider != NULL &&
-		digest_find(provider, "MD5", &md5) &&
-		digest_find(provider, "SHA2-256", &sha256);
+		digest_find(provider, "MD5", &digests[DIGEST_MD5]) &&
+		digest_find(provider, "SHA2-256", &digests[DIGEST_SHA256]);
 	ERR_pop_to_mark();
 	return ok;
 }
@@ -203,32 +191,28 @@ digest_has_name(const char *names, const char *name)
 
 #else							/* before providers, EVP is as near */
 
-static EVP_MD_CTX *md5 = NULL;
+static EVP_MD_CTX *digests[2];
 
 bool
-digest_md5_begin(void)
+digest_begin(DigestKind kind)
 {
-	if (md5 == NULL)
-		md5 = EVP_MD_CTX_new();
-	return md5 != NULL && EVP_DigestInit_ex(md5, EVP_md5(), NULL) == 1;
+	if (digests[kind] == NULL)
+		digests[kind] = EVP_MD_CTX_new();
+	return digests[kind] != NULL &&
+		EVP_DigestInit_ex(digests[kind], kind == DIGEST_MD5 ? EVP_md5() :
+						  EVP_sha256(), NULL) == 1;
 }
 
 bool
-digest_md5_feed(const void *bytes, size_t len)
+digest_feed(DigestKind kind, const void *bytes, size_t len)
 {
-	return EVP_DigestUpdate(md5, bytes, len) == 1;
+	return EVP_DigestUpdate(digests[kind], bytes, len) == 1;
 }
 
 bool
-digest_md5_end(uint8_t digest[16])
+digest_end(DigestKind kind, uint8_t bytes[DIGEST_MAX])
 {
-	return EVP_DigestFinal_ex(md5, digest, NULL) == 1;
-}
-
-bool
-digest_sha256(const void *bytes, size_t len, uint8_t digest[32])
-{
-	return EVP_Digest(bytes, len, digest, NULL, EVP_sha256(), NULL) == 1;
+	return EVP_DigestFinal_ex(digests[kind], bytes, NULL) == 1;
 }
 
 #endif

@@ -6,10 +6,9 @@
  * Rules of this file:
  *	- the values are a published contract (design: section 2) and never change;
  *	- bytes are unsigned everywhere;
- *	- MD5 and SHA-256 are those of digest.c, which has one md5 state: while an
- *	  md5 stream is open, no other md5 stream may be begun and neither
- *	  hash_once nor hash_candidate may be called with HASH_MD5.  A stream may
- *	  be abandoned at any time;
+ *	- MD5 comes from digest.c, which has one state for it: while an md5 stream
+ *	  is open, no other may be begun and neither hash_once nor hash_candidate
+ *	  be called with HASH_MD5.  A stream may be abandoned at any time;
  *	- everything that returns bool returns false only when libcrypto refuses.
  */
 #include "ring.h"
@@ -78,7 +77,7 @@ hash_begin(HashStream *stream, HashKind kind)
 	stream->state = (kind == HASH_FNV1A) ? FNV1A_BASIS : 0;
 	stream->tail = 0;
 	stream->length = 0;
-	return kind != HASH_MD5 || digest_md5_begin();
+	return kind != HASH_MD5 || digest_begin(DIGEST_MD5);
 }
 
 /*
@@ -90,7 +89,7 @@ hash_feed(HashStream *stream, const void *bytes, size_t len)
 	switch (stream->kind)
 	{
 		case HASH_MD5:
-			return digest_md5_feed(bytes, len);
+			return digest_feed(DIGEST_MD5, bytes, len);
 		case HASH_FNV1A:
 			stream->state = hash_fnv1a(stream->state, bytes, len);
 			break;
@@ -128,7 +127,8 @@ hash_once(HashKind kind, const void *bytes, size_t len, uint32_t *position)
 	HashStream	stream;
 
 	if (kind == HASH_MD5)
-		return digest_md5_begin() && digest_md5_feed(bytes, len) &&
+		return digest_begin(DIGEST_MD5) &&
+			digest_feed(DIGEST_MD5, bytes, len) &&
 			hash_md5_end(position);
 	return hash_begin(&stream, kind) &&
 		hash_feed(&stream, bytes, len) &&
@@ -184,9 +184,9 @@ hash_tag(const char **key, size_t *len)
 static bool
 hash_md5_end(uint32_t *position)
 {
-	uint8_t		digest[16];
+	uint8_t		digest[DIGEST_MAX];
 
-	if (!digest_md5_end(digest))
+	if (!digest_end(DIGEST_MD5, digest))
 		return false;
 	*position = (uint32_t) digest[0] << 24 | (uint32_t) digest[1] << 16 |
 		(uint32_t) digest[2] << 8 | (uint32_t) digest[3];

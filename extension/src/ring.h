@@ -44,10 +44,17 @@ typedef struct RingEnv
 
 /* ---------- digest.c: MD5 and SHA-256 ---------- */
 
-extern bool digest_md5_begin(void);
-extern bool digest_md5_feed(const void *bytes, size_t len);
-extern bool digest_md5_end(uint8_t digest[16]);
-extern bool digest_sha256(const void *bytes, size_t len, uint8_t digest[32]);
+#define DIGEST_MAX				32	/* bytes */
+
+typedef enum DigestKind
+{
+	DIGEST_MD5,
+	DIGEST_SHA256
+} DigestKind;
+
+extern bool digest_begin(DigestKind kind);
+extern bool digest_feed(DigestKind kind, const void *bytes, size_t len);
+extern bool digest_end(DigestKind kind, uint8_t bytes[DIGEST_MAX]);
 
 /* ---------- hash.c: bytes to a position ---------- */
 
@@ -252,10 +259,11 @@ extern RingResult check_points(const RingDef *def, const RingEnv *env,
 
 /* ---------- canon.c: the canonical byte string, the fingerprint ---------- */
 
-extern size_t canon_size(const RingDef *def);
-extern void canon_write(const RingDef *def, uint8_t *bytes);
-extern bool canon_fingerprint(const RingDef *def, const RingEnv *env,
-							  char hex[65]);
+/* Takes the next piece; false to refuse it. */
+typedef bool (*CanonTake) (void *arg, const uint8_t *bytes, size_t len);
+
+extern bool canon_write(const RingDef *def, CanonTake take, void *arg);
+extern bool canon_fingerprint(const RingDef *def, char hex[65]);
 
 /* ---------- diff*.c: two rings to what moves ---------- */
 

@@ -80,7 +80,7 @@ work(const char *kind, const RingDef *def, const Ring *from, const Ring *to)
 	else if (strcmp(kind, "check") == 0)
 		found += check_structure(def, &env, no_report, NULL);
 	else if (strcmp(kind, "canon") == 0)
-		found += canon_fingerprint(def, &env, hex);
+		found += canon_fingerprint(def, hex);
 	else if (strcmp(kind, "diff") == 0)
 	{
 		diff_list(from, to, DIFF_GROUPS, &env, &list);

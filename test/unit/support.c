@@ -136,3 +136,56 @@ test_hash(HashKind kind, const char *key)
 	assert_true(hash_once(kind, key, strlen(key), &position));
 	return position;
 }
+
+/*
+ * SHA-256, in two pieces.
+ */
+void
+test_sha256(const void *bytes, size_t len, uint8_t digest[32])
+{
+	assert_true(digest_begin(DIGEST_SHA256));
+	assert_true(digest_feed(DIGEST_SHA256, bytes, len / 2));
+	assert_true(digest_feed(DIGEST_SHA256, (const char *) bytes + len / 2,
+							len - len / 2));
+	assert_true(digest_end(DIGEST_SHA256, digest));
+}
+
+/* What canon_write has given so far. */
+typedef struct Collected
+{
+	uint8_t    *bytes;
+	size_t		size;
+	size_t		room;
+} Collected;
+
+static bool
+collect(void *arg, const uint8_t *bytes, size_t len)
+{
+	Collected  *all = arg;
+
+	if (all->room - all->size < len)
+	{
+		uint8_t    *old = all->bytes;
+
+		all->room = 2 * all->room + len;
+		all->bytes = test_alloc(all->room);
+		if (all->size > 0)
+			memcpy(all->bytes, old, all->size);
+	}
+	memcpy(all->bytes + all->size, bytes, len);
+	all->size += len;
+	return true;
+}
+
+/*
+ * The canonical byte string.
+ */
+uint8_t *
+test_canon(const RingDef *def, size_t *size)
+{
+	Collected	all = {NULL, 0, 0};
+
+	assert_true(canon_write(def, collect, &all));
+	*size = all.size;
+	return all.bytes;
+}

@@ -74,6 +74,8 @@ extern uint32_t test_random32(void);
 
 /* making rings */
 extern RingName test_name(const char *name);
+extern void test_sha256(const void *bytes, size_t len, uint8_t digest[32]);
+extern uint8_t *test_canon(const RingDef *def, size_t *size);
 extern uint32_t test_hash(HashKind kind, const char *key);
 extern TestRing *test_ring(HashKind hash);
 extern TestRing *test_ring_of(uint32_t npoints,...);

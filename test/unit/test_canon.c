@@ -46,7 +46,7 @@ fingerprint(const RingDef *def)
 {
 	char	   *hex = test_alloc(65);
 
-	assert_true(canon_fingerprint(def, &test_env, hex));
+	assert_true(canon_fingerprint(def, hex));
 	return hex;
 }
 
@@ -80,12 +80,11 @@ writes_every_byte(void **state)
 		0, 0, 0, 2, 0xc3, 0xa9
 	};
 	Sample	   *s = make_sample();
-	uint8_t    *bytes;
+	size_t		size;
+	uint8_t    *bytes = test_canon(&s->def, &size);
 
 	(void) state;
-	assert_int_equal(canon_size(&s->def), sizeof(expected));
-	bytes = test_alloc(sizeof(expected));
-	canon_write(&s->def, bytes);
+	assert_int_equal(size, sizeof(expected));
 	assert_memory_equal(bytes, expected, sizeof(expected));
 	assert_string_equal(fingerprint(&s->def),
 						"d62c98c005ce4a4d8f446aaee91d8346"
@@ -99,11 +98,11 @@ writes_the_empty_version(void **state)
 		0, 0, 0, 1, 0, 0, 0, 3, 'm', 'd', '5', 0, 0, 0, 0, 0, 0, 0, 0, 0
 	};
 	RingDef		def = {HASH_MD5, false, 0, NULL, 0, NULL};
-	uint8_t		bytes[sizeof(expected)];
+	size_t		size;
+	uint8_t    *bytes = test_canon(&def, &size);
 
 	(void) state;
-	assert_int_equal(canon_size(&def), sizeof(expected));
-	canon_write(&def, bytes);
+	assert_int_equal(size, sizeof(expected));
 	assert_memory_equal(bytes, expected, sizeof(expected));
 	assert_string_equal(fingerprint(&def),
 						"5348e04076425e5d72b13d6caa1e2e48"
@@ -184,11 +183,45 @@ separates_neighbours(void **state)
 	assert_string_not_equal(fingerprint(&a->def), fingerprint(&b->def));
 }
 
+static bool
+refuse_second(void *arg, const uint8_t *bytes, size_t len)
+{
+	(void) bytes;
+	(void) len;
+	return ++*(int *) arg != 2;
+}
+
+/*
+ * Pieces of whatever length make the same string, and one that is refused is
+ * the last that is offered.
+ */
+static void
+writes_in_pieces(void **state)
+{
+	TestRing   *model = test_ring_of(2000, "a", "b", NULL);
+	RingDef    *def = test_def(model);
+	uint8_t		digest[32];
+	char	   *hex = fingerprint(def);
+	int			offered = 0;
+	size_t		size;
+	uint8_t    *bytes = test_canon(def, &size);
+	int			i;
+
+	(void) state;
+	assert_true(size > 16000);
+	test_sha256(bytes, size, digest);
+	for (i = 0; i < 32; i++)
+		assert_memory_equal(hex + 2 * i, test_format("%02x", digest[i]), 2);
+	assert_false(canon_write(def, refuse_second, &offered));
+	assert_int_equal(offered, 2);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(writes_every_byte),
+		TEST(writes_in_pieces),
 		TEST(writes_the_empty_version),
 		TEST(changes_with_every_field),
 		TEST(ignores_the_rest),

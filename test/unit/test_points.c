@@ -272,7 +272,7 @@ has_the_known_points(void **state)
 	for (i = 0; i < 480; i++)
 		len += (size_t) sprintf(text + len, "%s%u:%s", i > 0 ? "\n" : "",
 								positions[i], model->groups[owners[i]].name);
-	assert_true(digest_sha256(text, len, digest));
+	test_sha256(text, len, digest);
 	assert_memory_equal(digest, expected, 32);
 }
 
