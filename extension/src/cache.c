@@ -22,7 +22,7 @@
 #include "utils/snapmgr.h"
 
 static uint64 epoch = 1;
-static uint64 answers = 0;		/* how many memos were filled */
+static uint64 answers = 0;		/* how many were read from the tables */
 static CacheMemo last_memo;		/* the last answer of this backend */
 
 static void transaction_ended(XactEvent event, void *arg);
@@ -245,6 +245,7 @@ memo_answer(CacheMemo *memo, FunctionCallInfo fcinfo, MemoryContext context,
 
 	memo->valid = false;
 	memo_unpin(memo);
+	memo->answer = ++answers;
 	catalog_require_ring(schema, ring, snapshot, &ring_row);
 	if (wanted == ACTIVE_VERSION ||
 		(wanted == ring_row.active_version && wanted != NO_VERSION))
@@ -293,7 +294,6 @@ memo_remember(CacheMemo *memo, MemoryContext context, Snapshot snapshot,
 		memcpy(memo->xids + xcnt, snapshot->subxip,
 			   subxcnt * sizeof(TransactionId));
 	memo->epoch = epoch;
-	memo->answer = ++answers;
 	memo->wanted = wanted;
 	memo->name_len = VARSIZE_ANY_EXHDR(ring);
 	if (memo->name_len > sizeof(memo->name))
@@ -311,6 +311,7 @@ memo_copy(CacheMemo *to, MemoryContext context, const CacheMemo *from,
 {
 	to->valid = false;
 	memo_unpin(to);
+	to->answer = from->answer;
 	to->version = from->version;
 	memcpy(to->fingerprint, from->fingerprint, sizeof(to->fingerprint));
 	memo_remember(to, context, snapshot, ring, from->wanted);

@@ -120,8 +120,8 @@ typedef struct CacheMemo
 	int			xid_space;
 	TransactionId *xids;		/* xip and subxip, one after the other */
 	/* the answer */
-	uint64		answer;			/* its number, never given twice: what was
-								 * derived from it holds while it stays */
+	uint64		answer;			/* its number: what was derived from it holds
+								 * for every memo with the same */
 	int32		version;		/* NO_VERSION: nothing is active */
 	char		fingerprint[FINGERPRINT_LEN + 1];	/* "" in a draft */
 	CompiledRing *compiled;		/* pinned; NULL while not asked for */

@@ -15,10 +15,13 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-/* The numbers of shards, kept by a call site for an answer of its memo. */
+/*
+ * The numbers of shards, kept for an answer of a memo.  Not by the call site,
+ * because every call of PL/Proxy is a new one.
+ */
 typedef struct ShardNumbers
 {
-	uint64		answer;			/* of the memo they belong to */
+	uint64		answer;
 	uint32		space;
 	int32	   *numbers;		/* by index in Ring.shards; -1: not read yet */
 } ShardNumbers;
@@ -38,9 +41,10 @@ typedef struct Partitions
 } Partitions;
 
 static Partitions partitions;
+static ShardNumbers shard_numbers[8];	/* by the answer, as it happens */
 
 static Datum partition_of(FunctionCallInfo fcinfo, KeyType type);
-static int32 *number_of(CallSite *site, const CacheMemo *memo, uint32 shard);
+static int32 *number_of(const CacheMemo *memo, uint32 shard);
 static int32 read_number(FunctionCallInfo fcinfo, const Ring *ring,
 						 uint32 shard);
 static void check_partition(text *ring, RingName shard, int32 number);
@@ -122,31 +126,33 @@ partition_of(FunctionCallInfo fcinfo, KeyType type)
 
 	ring_locate(ring, key_position(ring->hash, ring->hash_tags, type,
 								   PG_GETARG_DATUM(1)), &place);
-	number = number_of(cache_call_site(fcinfo), memo, place.shard);
+	number = number_of(memo, place.shard);
 	if (*number < 0)
 		*number = read_number(fcinfo, ring, place.shard);
 	PG_RETURN_INT32(*number);
 }
 
 /*
- * Where the call site keeps the number of a shard.
+ * Where the number of a shard is kept.
  */
 static int32 *
-number_of(CallSite *site, const CacheMemo *memo, uint32 shard)
+number_of(const CacheMemo *memo, uint32 shard)
 {
-	ShardNumbers *kept = site->extra;
+	ShardNumbers *kept = &shard_numbers[memo->answer %
+										lengthof(shard_numbers)];
 	uint32		n = memo->ring->nshards;
 
-	if (kept == NULL)
-		kept = site->extra = MemoryContextAllocZero(site->context,
-													sizeof(ShardNumbers));
 	if (kept->answer == memo->answer)
 		return &kept->numbers[shard];
 	kept->answer = 0;
 	if (kept->space < n)
 	{
 		kept->space = 0;
-		kept->numbers = MemoryContextAlloc(site->context, n * sizeof(int32));
+		if (kept->numbers != NULL)
+			pfree(kept->numbers);
+		kept->numbers = NULL;
+		kept->numbers = MemoryContextAlloc(TopMemoryContext,
+										   n * sizeof(int32));
 		kept->space = n;
 	}
 	for (uint32 i = 0; i < n; i++)
