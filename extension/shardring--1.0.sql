@@ -2833,9 +2833,38 @@ COMMENT ON FUNCTION shardring.rehearse(
 	'rows, bytes and load of each shard before and after, from a real table';
 
 /*
- * One pass: rows are counted by pairs of shards in workers, and the few
- * pairs are shared out to shards at the end.  Shards without rows are added
- * as pairs of nothing.
+ * key_position for rehearse.  What is volatile stays where it is written, so
+ * that a position is not computed anew for each of its uses, and the planner
+ * expects a few hundred pairs of shards instead of one for every key.
+ */
+CREATE FUNCTION shardring.position_once(
+	key text, hash text, hash_tags boolean)
+RETURNS bigint
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_key_position_text';
+COMMENT ON FUNCTION shardring.position_once(text, text, boolean) IS
+	'internal: key_position of a text key, computed where it is written';
+
+CREATE FUNCTION shardring.position_once(
+	key bigint, hash text, hash_tags boolean)
+RETURNS bigint
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_key_position_int8';
+COMMENT ON FUNCTION shardring.position_once(bigint, text, boolean) IS
+	'internal: key_position of an integer key, computed where it is written';
+
+CREATE FUNCTION shardring.position_once(
+	key uuid, hash text, hash_tags boolean)
+RETURNS bigint
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_key_position_uuid';
+COMMENT ON FUNCTION shardring.position_once(uuid, text, boolean) IS
+	'internal: key_position of a uuid key, computed where it is written';
+
+/*
+ * One pass: every key is hashed once, rows are counted by pairs of shards in
+ * workers, and the few pairs are shared out to shards at the end.  Shards
+ * without rows are added as pairs of nothing.
  */
 CREATE FUNCTION shardring.rehearse_query(
 	ring text, from_version integer, to_version integer, relation regclass,
@@ -2845,6 +2874,7 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1000
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
+	hashed_by shardring.ring;
 	key text := shardring.key_expression(relation, key_column);
 	bytes text := (
 		SELECT string_agg(format(
@@ -2855,12 +2885,19 @@ DECLARE
 	no_load text := CASE WHEN load_column IS NULL
 		THEN 'NULL::pg_catalog.numeric' ELSE '0' END;
 	load text := CASE WHEN load_column IS NULL THEN no_load
-		ELSE format('coalesce(pg_catalog.sum(%I::pg_catalog.numeric), 0)',
-					load_column) END;
+		ELSE format('%I::pg_catalog.numeric', load_column) END;
+	load_sum text := CASE WHEN load_column IS NULL THEN no_load
+		ELSE 'coalesce(pg_catalog.sum(k.load), 0)' END;
 BEGIN
 	IF load_column = '' THEN
 		RAISE EXCEPTION 'column "" of relation "%" does not exist', relation
 			USING ERRCODE = 'undefined_column';
+	END IF;
+	SELECT * INTO hashed_by
+	FROM shardring.ring AS r WHERE r.ring = rehearse_query.ring;
+	IF NOT FOUND AND ring IS NOT NULL THEN
+		RAISE EXCEPTION 'ring "%" does not exist', ring
+			USING ERRCODE = 'undefined_object';
 	END IF;
 	RETURN format(
 $query$SELECT s.shard,
@@ -2884,12 +2921,17 @@ FROM (
 			ELSE c.rows END AS moving,
 		c.bytes, c.load
 	FROM (
-		SELECT shardring.shard_for(%1$L, %4$s, %2$s) AS from_shard,
-			shardring.shard_for(%1$L, %4$s, %3$s) AS to_shard,
+		SELECT shardring.shard_at(%1$L, k.key_position, %2$s) AS from_shard,
+			shardring.shard_at(%1$L, k.key_position, %3$s) AS to_shard,
 			pg_catalog.count(*) AS rows,
-			pg_catalog.sum(%5$s) AS bytes,
-			%6$s AS load
-		FROM %7$s
+			pg_catalog.sum(k.bytes) AS bytes,
+			%10$s AS load
+		FROM (
+			SELECT shardring.position_once(%4$s, %11$L, %12$L)
+					AS key_position,
+				%5$s AS bytes, %6$s AS load
+			FROM %7$s
+		) AS k
 		GROUP BY 1, 2
 	) AS c
 	UNION ALL
@@ -2909,7 +2951,7 @@ FROM (
 GROUP BY s.shard
 ORDER BY s.shard COLLATE pg_catalog."C"$query$,
 		ring, from_version, to_version, key, bytes, load, relation, no_load,
-		key_column);
+		key_column, load_sum, hashed_by.hash, hashed_by.hash_tags);
 END
 $body$;
 COMMENT ON FUNCTION shardring.rehearse_query(

@@ -59,6 +59,9 @@ def _keys(report, session, keys, runs):
         cost = median_cost(session, 'SELECT count(*) FROM shardring.'
                            f"moving_keys('r8000', 1, 2, {arguments})", runs)
         _rate(report, name, keys, cost)
+    cost = median_cost(session, "SELECT count(*) FROM shardring.rehearse("
+                       "'r8000', 1, 2, 'rows', 'k')", runs)
+    _rate(report, 'rehearse, text key, bytes counted', keys, cost)
 
 
 def _rate(report, name, keys, cost):

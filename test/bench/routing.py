@@ -131,6 +131,7 @@ def measure_first_call(report, runs):
     """The first call in a backend that has done something else before."""
     report.add('A new backend', 'a page fault on this machine',
                f'{fault_cost() * 1e6:.2f} us', 'to read the rest by')
+    _measure_steps(report, runs)
     for ring, _, _ in RINGS:
         costs, faults, grown, kept = [], [], [], []
         for _ in range(runs + 1):
@@ -153,6 +154,34 @@ def measure_first_call(report, runs):
             report.bound(f'first call in a new backend, {points}',
                          {'r8000': 3, 'r80000': 7}[ring],
                          statistics.median(costs[1:]) * 1e3, 'ms')
+
+
+# What the first call of a backend does, a statement for each part of it; and
+# loading a small library of PostgreSQL's own, for comparison.
+FIRST_STEPS = (
+    ('first statement, md5', "SELECT md5('k')"),
+    ('load the library', "LOAD 'shardring'"),
+    ('first hash', "SELECT shardring.key_position('k')"),
+    ('table ring and its index', "SELECT shardring.active_version('r8000')"),
+    ('the rest, 8,000 points', "SELECT shardring.shard_for('r8000', 'k')"),
+    ('another ring, 80,000 points', "SELECT shardring.shard_for('r80000', 'k')"))
+
+
+def _measure_steps(report, runs):
+    other = (('', "SELECT md5('k')"),
+             ('load citext, for comparison', "LOAD 'citext'"))
+    for steps in other, FIRST_STEPS:
+        costs = {name: [] for name, _ in steps}
+        for _ in range(runs + 1):
+            with Session() as session:
+                for name, sql in steps:
+                    faults = session.faults()
+                    cost = session.cost(sql)
+                    costs[name].append((cost, session.faults() - faults))
+        for name in filter(None, costs):
+            cost, faults = map(statistics.median, zip(*costs[name][1:]))
+            report.add('A first call, step by step', name,
+                       f'{cost * 1e3:.1f} ms', f'{faults:.0f} page faults')
 
 
 def measure_statements(report, statements):
