@@ -31,14 +31,6 @@ typedef struct Checker
 	bool		stopped;		/* the caller wants no more */
 } Checker;
 
-/* Slots [lo, hi) of a group on its shard number "shard". */
-typedef struct CheckPiece
-{
-	uint32_t	lo;
-	uint32_t	hi;
-	uint32_t	shard;
-} CheckPiece;
-
 /* "slot 2" and "is", or "slots 2 to 5" and "are". */
 typedef struct CheckSlots
 {
@@ -55,11 +47,11 @@ static bool check_ranges(Checker *checker, const RingGroupDef *group,
 						 const RingShardDef *shard);
 static void check_slots(Checker *checker, const RingGroupDef *group);
 static uint32_t check_collect(Checker *checker, const RingGroupDef *group,
-							  CheckPiece **pieces);
+							  RingPiece **pieces);
 static void check_outside(Checker *checker, const RingGroupDef *group,
 						  const RingShardDef *shard, RingRange range);
 static void check_overlap(Checker *checker, const RingGroupDef *group,
-						  const CheckPiece *a, const CheckPiece *b);
+						  const RingPiece *a, const RingPiece *b);
 static void check_hole(Checker *checker, const RingGroupDef *group,
 					   uint32_t lo, uint32_t hi);
 static CheckSlots check_name_slots(uint32_t lo, uint32_t hi);
@@ -70,7 +62,6 @@ static void check_pins(Checker *checker);
 static RingResult check_candidates(Checker *checker,
 								   const RingGroupDef *group,
 								   uint32_t *salts);
-static int	check_compare_pieces(const void *a, const void *b);
 static void check_say(Checker *checker, const char *format,...)
 			__attribute__((format(printf, 2, 3)));
 
@@ -258,9 +249,9 @@ check_ranges(Checker *checker, const RingGroupDef *group,
 static void
 check_slots(Checker *checker, const RingGroupDef *group)
 {
-	CheckPiece *pieces;
+	RingPiece *pieces;
 	uint32_t	n = check_collect(checker, group, &pieces);
-	CheckPiece	last = {0, 0, 0};
+	RingPiece	last = {0, 0, 0};
 	uint32_t	i;
 
 	for (i = 0; i < n && !checker->stopped; i++)
@@ -282,7 +273,7 @@ check_slots(Checker *checker, const RingGroupDef *group)
  */
 static uint32_t
 check_collect(Checker *checker, const RingGroupDef *group,
-			  CheckPiece **pieces)
+			  RingPiece **pieces)
 {
 	size_t		total = 0;
 	uint32_t	n = 0;
@@ -292,7 +283,7 @@ check_collect(Checker *checker, const RingGroupDef *group,
 	for (s = 0; s < group->nshards; s++)
 		total += group->shards[s].nranges;
 	*pieces = checker->env->alloc(checker->env->arg,
-								  (total + 1) * sizeof(CheckPiece));
+								  (total + 1) * sizeof(RingPiece));
 	for (s = 0; s < group->nshards; s++)
 	{
 		for (r = 0; r < group->shards[s].nranges; r++)
@@ -305,11 +296,10 @@ check_collect(Checker *checker, const RingGroupDef *group,
 				range.hi = group->slots;
 			}
 			if (range.lo < range.hi)
-				(*pieces)[n++] = (CheckPiece) {range.lo, range.hi, s};
+				(*pieces)[n++] = (RingPiece) {range.lo, range.hi, s};
 		}
 	}
-	if (n > 1)
-		qsort(*pieces, n, sizeof(CheckPiece), check_compare_pieces);
+	ring_sort_pieces(*pieces, n);
 	return n;
 }
 
@@ -329,7 +319,7 @@ check_outside(Checker *checker, const RingGroupDef *group,
 
 static void
 check_overlap(Checker *checker, const RingGroupDef *group,
-			  const CheckPiece *a, const CheckPiece *b)
+			  const RingPiece *a, const RingPiece *b)
 {
 	CheckSlots	slots;
 
@@ -464,15 +454,6 @@ check_candidates(Checker *checker, const RingGroupDef *group, uint32_t *salts)
 				  " order", group->points[bad], bad + 1,
 				  CHECK_NAME(group->name));
 	return result;
-}
-
-static int
-check_compare_pieces(const void *a, const void *b)
-{
-	uint32_t	x = ((const CheckPiece *) a)->lo;
-	uint32_t	y = ((const CheckPiece *) b)->lo;
-
-	return (x > y) - (x < y);
 }
 
 /*

@@ -101,6 +101,14 @@ typedef struct RingRange
 	uint32_t	hi;
 } RingRange;
 
+/* A range of a group's slots on one shard, by whatever number it has there. */
+typedef struct RingPiece
+{
+	uint32_t	lo;
+	uint32_t	hi;
+	uint32_t	shard;
+} RingPiece;
+
 /*
  * The definition of a version, as it stands in the tables.  It may be wrong
  * in any way; check.c says how.  "name" is in the encoding of the server and
@@ -223,6 +231,7 @@ typedef enum RingResult
 
 extern int	ring_name_compare(RingName a, RingName b);
 extern Ring *ring_build(const RingDef *def, const RingEnv *env);
+extern void ring_sort_pieces(RingPiece *pieces, size_t n);
 extern void ring_sort(uint32_t *keys, uint32_t *values, uint32_t *spare,
 					  uint32_t n, const RingEnv *env);
 extern uint32_t ring_arc(const RingArcs *arcs, uint32_t position);

@@ -25,14 +25,6 @@ typedef struct RingShardRef
 	uint32_t   *index;			/* where the index is wanted */
 } RingShardRef;
 
-/* Slots [lo, hi) of a group on one shard. */
-typedef struct RingPiece
-{
-	uint32_t	lo;
-	uint32_t	hi;
-	uint32_t	shard;
-} RingPiece;
-
 static uint32_t *ring_build_shards(Ring *ring, const RingDef *def,
 								   const RingEnv *env);
 static void ring_index_shards(Ring *ring, RingShardRef *refs, size_t n,
@@ -85,6 +77,16 @@ ring_build(const RingDef *def, const RingEnv *env)
 	if (ring->npoints > 0)
 		ring_build_arcs(ring, def, env);
 	return ring;
+}
+
+/*
+ * Sort pieces by their first slot.
+ */
+void
+ring_sort_pieces(RingPiece *pieces, size_t n)
+{
+	if (n > 1)
+		qsort(pieces, n, sizeof(RingPiece), ring_compare_pieces);
 }
 
 /*
@@ -189,8 +191,7 @@ ring_build_runs(RingGroup *group, const RingGroupDef *def,
 		for (r = 0; r < def->shards[s].nranges; r++)
 			pieces[i++] = (RingPiece) {def->shards[s].ranges[r].lo,
 				def->shards[s].ranges[r].hi, shard_indexes[s]};
-	if (n > 1)
-		qsort(pieces, n, sizeof(RingPiece), ring_compare_pieces);
+	ring_sort_pieces(pieces, n);
 
 	/* a hole before each piece and one at the end, if the rules are broken */
 	group->nruns = 0;
