@@ -2,7 +2,7 @@
 import statistics
 
 from rings import copy_ring, copy_versions, make_ring
-from session import Session, medians, net_costs
+from session import Session, medians, net_costs, rolled_back_cost
 
 STATEMENTS = 2000
 
@@ -42,6 +42,7 @@ def _versions(report, session):
         if n > 1:
             copy_versions(session, f'versions{n}', n)
         curve.append((n, _statement(session, f'versions{n}')))
+        _next_version(report, session, f'versions{n}', f'{n:,} versions')
     _curve(report, 'versions of the ring', curve)
 
 
@@ -54,7 +55,20 @@ def _rings(report, session):
             copy_ring(session, 'rings', made + 1, n - 1)
             made = n - 1
         curve.append((n, _statement(session, 'rings')))
+        _next_version(report, session, 'rings', f'{n:,} rings of 10 versions')
     _curve(report, 'rings of 10 versions in the database', curve)
+
+
+def _next_version(report, session, ring, what):
+    """What it takes to make and activate the next version, undone."""
+    draft = f"SELECT shardring.draft_version('{ring}')"
+    change = f"SELECT shardring.set_weight('{ring}', 'node-1', 2)"
+    activate = f"SELECT shardring.activate('{ring}')"
+    costs = [rolled_back_cost(session, before, statement, 5)
+             for before, statement in (
+                 ([], draft), ([draft], change), ([draft, change], activate))]
+    report.add('Growth: draft, set_weight and activate', what,
+               f'{sum(costs) * 1e3:.1f} ms')
 
 
 def _curve(report, title, curve):
