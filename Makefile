@@ -9,7 +9,7 @@
 #	make test-majors			all of it, with other major versions
 #	make test-analysers			gcc -fanalyzer, clang --analyze, cppcheck
 #	make test-ubsan			regress with checks for undefined behaviour
-#	make test-faults			kill -9, time limits, no memory
+#	make test-faults			kill -9, time limits, no memory, full disk
 #	make fuzz SECONDS=60			fuzzes the pure part
 #	make demo, make demo-proxy, make bench, make format
 #
@@ -98,7 +98,8 @@ test-hostile test-majors test-analysers test-ubsan: test-%:
 	@test/$*.sh
 
 test-faults:
-	@PROVE_TESTS="test/t/070_crash.pl test/t/600_faults.pl" test/run.sh tap
+	@PROVE_TESTS="test/t/070_crash.pl test/t/600_faults.pl \
+		test/t/620_disk_full.pl" test/run.sh tap
 
 fuzz:
 	@test/fuzz.sh $(SECONDS)
