@@ -9,6 +9,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::RealBin;
 use IO::Socket::UNIX;
+use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Shards;
@@ -224,6 +225,41 @@ for my $how (qw(pg_cancel_backend pg_terminate_backend))
 }
 $quiet->close;
 
+# ---------- in the middle of a question ----------
+
+# A server that lets one in and says this to the first question, then hangs up.
+sub say_and_hang_up
+{
+	my ($last_words) = @_;
+	my $dir = PostgreSQL::Test::Utils::tempdir_short;
+	my $listener = IO::Socket::UNIX->new(
+		Local => "$dir/.s.PGSQL.5432", Listen => 1)
+	  or die "cannot listen: $!";
+	on_main("ALTER SERVER b OPTIONS (SET host '$dir', SET port '5432')");
+	my $child = fork // die "cannot fork: $!";
+	return $child if $child;
+	my $client = $listener->accept;
+	$client->sysread(my $startup, 8192);
+	$client->syswrite(pack('a N N', 'R', 8, 0) . pack('a N a', 'Z', 5, 'I'));
+	$client->sysread(my $question, 8192);
+	$client->syswrite($last_words);
+	$client->close;
+	POSIX::_exit(0);
+}
+
+for my $case (
+	[ '', qr/server closed the connection unexpectedly/, 'hangs up' ],
+	[ pack('a N Z* Z* x', 'E', 4 + 7 + 7 + 1, 'SERROR', 'CXX000'),
+		qr/ERROR:/, 'an error without a message' ])
+{
+	my ($last_words, $error, $what) = @$case;
+	my $child = say_and_hang_up($last_words);
+	like(on_main($status),
+		qr/^a\|a\|t\|-\|t\|2\|t\|t\nb\|b\|t\|$error[^|]*\|f\|-\|f\|t\nc\|c\|t\|-\|t\|2\|t\|t$/,
+		"$what: an error, and the others answer");
+	waitpid $child, 0;
+}
+
 # One dies in the middle of a push: it waits for a lock, and is terminated.
 on_main(qq{ALTER SERVER b OPTIONS (SET host '$host', SET port '$port')});
 my $holder = $other->background_psql('b');
@@ -337,6 +373,22 @@ $main->append_conf('postgresql.conf', 'max_files_per_process = 200');
 $main->restart;
 is(on_main("SET shardring.remote_timeout = '2 min'; $ask_all"),
 	'200|t|no error', '200 shards, fewer descriptors');
+
+# with none at all: others of this session hold them
+is( on_main(qq{
+		CREATE EXTENSION dblink;
+		DO \$\$
+		BEGIN
+			FOR i IN 1 .. 200 LOOP
+				PERFORM dblink_connect('c' || i,
+					'host=$host port=$port dbname=a');
+			END LOOP;
+		EXCEPTION WHEN sqlclient_unable_to_establish_sqlconnection THEN
+			NULL;
+		END \$\$;
+		SELECT s.reachable, s.error, count(*)
+		FROM shardring.shard_status('orders') AS s GROUP BY 1, 2}),
+	'f|no file descriptor is left|3', 'no descriptor is left');
 
 # a pgbouncer section, and what it cannot hold
 is( on_main(q{

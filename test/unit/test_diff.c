@@ -303,6 +303,23 @@ prices_another_modulus(void **state)
 	}
 }
 
+/*
+ * Two large rings that have nothing in common: the walk along both pauses.
+ */
+static void
+walks_large_rings(void **state)
+{
+	Ring	   *v1 = test_build(test_ring_of(40000, "a", "b", NULL));
+	Ring	   *v2 = test_build(test_ring_of(40000, "c", "d", NULL));
+	uint64_t	pauses = test_pauses;
+	DiffList   *list = test_list(v1, v2, DIFF_GROUPS);
+
+	(void) state;
+	assert_true(test_pauses > pauses);
+	assert_int_equal(list->npairs, 4);
+	assert_true(positions_of(list) == RING_CIRCLE);
+}
+
 int
 main(void)
 {
@@ -313,7 +330,8 @@ main(void)
 		TEST(lists_what_order_changes),
 		TEST(lists_a_return),
 		TEST(moves_a_tenth),
-		TEST(prices_another_modulus)
+		TEST(prices_another_modulus),
+		TEST(walks_large_rings)
 	};
 
 	return cmocka_run_group_tests_name("diff", tests, NULL, NULL);

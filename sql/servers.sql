@@ -1,0 +1,78 @@
+--
+-- servers.sql
+--	Asking a server, which is this one: its address, what it may say and what
+--	is asked.  What other servers can do wrong is a TAP test.
+--
+\set SHOW_CONTEXT never
+SET client_min_messages = error;
+CREATE EXTENSION shardring;
+CREATE FOREIGN DATA WRAPPER wrapper;
+DO $$
+BEGIN
+	EXECUTE format('CREATE SERVER self FOREIGN DATA WRAPPER wrapper OPTIONS (host %L, port %L, dbname %L, application_name %L, batch_size %L)',
+		split_part(current_setting('unix_socket_directories'), ',', 1), current_setting('port'), current_database(), 'it''s \me', '10');
+	-- the first is no standby, so the second one is taken all the same
+	EXECUTE format('CREATE SERVER twice FOREIGN DATA WRAPPER wrapper OPTIONS (host %L, port %L, dbname %L, target_session_attrs %L)',
+		replace('D,D', 'D', split_part(current_setting('unix_socket_directories'), ',', 1)), current_setting('port'), current_database(), 'prefer-standby');
+END $$;
+
+-- as libpq reads it: quoted, and without what only the wrapper knows
+SELECT regexp_replace(shardring.connect_string('self'), '(host|port|dbname)=''[^'']*''', '\1', 'g');
+SELECT shardring.connect_string('nobody');
+CREATE ROLE regress_shardring_stranger;
+GRANT EXECUTE ON FUNCTION shardring.connect_string(text) TO regress_shardring_stranger;
+SET ROLE regress_shardring_stranger;
+SELECT shardring.connect_string('self');
+RESET ROLE;
+
+-- what is asked, and said
+CREATE FUNCTION ask(server text, statement text, VARIADIC arguments text[] DEFAULT '{}')
+RETURNS TABLE (error text, answer text[]) LANGUAGE sql AS $$
+	SELECT a.error, a.answer FROM shardring.ask_servers(ARRAY[server], statement, arguments) AS a
+$$;
+SELECT * FROM ask('self', 'SELECT $1, $2::int + 1, NULL', 'é', '41');
+SELECT * FROM ask('self', 'SELECT current_setting(''application_name'')');
+SELECT * FROM ask('self', 'SELECT 1 WHERE false');
+SELECT * FROM ask('self', 'SELECT');
+SELECT * FROM ask('self', 'DO $x$BEGIN RAISE WARNING ''not for us''; END$x$');
+SELECT * FROM ask('self', 'SELECT 1/0');
+SELECT * FROM ask('twice', 'SELECT 1');
+SELECT * FROM ask('nobody', 'SELECT 1');
+SELECT * FROM ask('self', NULL);
+SELECT shardring.ask_servers('{self,NULL}', 'SELECT 1', '{}');
+SELECT shardring.ask_servers('{self}', 'SELECT $1', '{NULL}');
+SELECT count(*) FROM shardring.ask_servers('{}', 'SELECT 1', '{}');
+
+-- how many partitions PL/Proxy has, where there is none: by a server that looks
+-- like one of its own
+SELECT shardring.create_ring('parts'), shardring.add_group('parts', 'g', '{x,y,z}', slots => 3), shardring.activate('parts');
+CREATE FOREIGN DATA WRAPPER plproxy;
+CREATE SERVER parts FOREIGN DATA WRAPPER plproxy OPTIONS (connection_lifetime '60', p0 'dbname=x', p1 'dbname=y', pool 'none', px '');
+CREATE FUNCTION numbers() RETURNS TABLE (number int, keys bigint) LANGUAGE sql AS $$
+	SELECT shardring.plproxy_partition('parts', i), count(*) FROM generate_series(1, 90) AS i GROUP BY 1 ORDER BY 1
+$$;
+SELECT * FROM numbers();
+ALTER SERVER parts OPTIONS (ADD p2 'dbname=z');
+SELECT * FROM numbers();
+-- one call site, two rings in turns
+SELECT shardring.create_ring('single'), shardring.add_group('single', 'g', '{x}'), shardring.activate('single');
+SELECT ring, number, count(*) AS keys
+FROM (SELECT ring, shardring.plproxy_partition(ring, i) AS number
+	FROM (SELECT ring, i FROM unnest('{single,parts}'::text[]) AS ring, generate_series(1, 90) AS i ORDER BY i, ring DESC) AS calls) AS numbers
+GROUP BY ring, number ORDER BY ring, number;
+DELETE FROM shardring.shard WHERE ring = 'parts' AND number = 2;
+SET session_replication_role = replica;
+DELETE FROM shardring.shard WHERE ring = 'parts' AND number = 2;
+RESET session_replication_role;
+SELECT * FROM numbers();
+SELECT shardring.drop_ring('parts'), shardring.drop_ring('single');
+DROP FUNCTION numbers;
+DROP SERVER parts;
+DROP FOREIGN DATA WRAPPER plproxy;
+
+DROP FUNCTION ask;
+DROP SERVER self;
+DROP SERVER twice;
+DROP FOREIGN DATA WRAPPER wrapper;
+DROP EXTENSION shardring;
+DROP ROLE regress_shardring_stranger;
