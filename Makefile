@@ -8,7 +8,7 @@
 #	make test-hostile			calls with values that nobody should pass
 #	make test-majors			all of it, with other major versions
 #	make test-analysers			gcc -fanalyzer, clang --analyze, cppcheck
-#	make test-ubsan			regress with checks for undefined behaviour
+#	make test-asan			the server under the address sanitizer
 #	make test-faults			kill -9, time limits, no memory, full disk
 #	make fuzz SECONDS=60			fuzzes the pure part
 #	make demo, make demo-proxy, make bench, make format
@@ -94,7 +94,7 @@ test:
 test-unit test-regress test-isolation test-tap: test-%:
 	@test/run.sh $*
 
-test-hostile test-majors test-analysers test-ubsan: test-%:
+test-hostile test-majors test-analysers test-asan: test-%:
 	@test/$*.sh
 
 test-faults:
@@ -120,5 +120,5 @@ format:
 
 .PHONY: all install installcheck uninstall clean unit-programs \
 	test test-unit test-regress test-isolation test-tap test-hostile \
-	test-majors test-analysers test-ubsan test-faults fuzz demo demo-proxy \
-	bench format
+	test-majors test-analysers test-asan test-faults fuzz demo \
+	demo-proxy bench format

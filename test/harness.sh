@@ -187,6 +187,20 @@ make_root()
 	# shellcheck disable=SC2034
 	PGXS_TEST=$WORK/root$("$PG_CONFIG" --pkglibdir)/pgxs/src/test
 	export PATH=$BINDIR:$PATH
+	[ -z "${SERVER_PRELOAD:-}" ] || preload_server
+}
+
+# Lets every server, and nothing else, begin with the libraries that
+# $SERVER_PRELOAD names.  A server finds its files by what it was called.
+preload_server()
+{
+	mv "$BINDIR/postgres" "$BINDIR/postgres.bin"
+	cat >"$BINDIR/postgres" <<-END
+		#!/bin/bash
+		export LD_PRELOAD="$SERVER_PRELOAD"
+		exec -a "\$0" "$BINDIR/postgres.bin" "\$@"
+	END
+	chmod 755 "$BINDIR/postgres"
 }
 
 make_work()
