@@ -9,6 +9,7 @@
 #	make test-majors			all of it, with other major versions
 #	make test-analysers			gcc -fanalyzer, clang --analyze, cppcheck
 #	make test-asan			the server under the address sanitizer
+#	make coverage			which lines the tests reach
 #	make test-faults			kill -9, time limits, no memory, full disk
 #	make fuzz SECONDS=60			fuzzes the pure part
 #	make demo, make demo-proxy, make bench, make format
@@ -101,6 +102,9 @@ test-faults:
 	@PROVE_TESTS="test/t/070_crash.pl test/t/600_faults.pl \
 		test/t/620_disk_full.pl" test/run.sh tap
 
+coverage:
+	@test/coverage.sh
+
 fuzz:
 	@test/fuzz.sh $(SECONDS)
 
@@ -120,5 +124,5 @@ format:
 
 .PHONY: all install installcheck uninstall clean unit-programs \
 	test test-unit test-regress test-isolation test-tap test-hostile \
-	test-majors test-analysers test-asan test-faults fuzz demo \
+	test-majors test-analysers test-asan test-faults coverage fuzz demo \
 	demo-proxy bench format

@@ -1,0 +1,56 @@
+#!/bin/bash
+#
+# coverage.sh
+#	Which lines of the extension the tests reach, by gcov, and whether that is
+#	enough: all of the pure part, 95 % of the rest, and what is not reached
+#	stands in test/coverage.txt with the reason.  test/coverage.py judges.
+#
+# Rules of this file:
+#	- the build is made in a copy of the tree, so that nothing of it stays;
+#	- a test that fails here is a failure of this lane too;
+#	- of the TAP tests only those run that reach what no other test does: the
+#	  others take minutes and add no line.  PROVE_TESTS picks others.
+
+# shellcheck source-path=SCRIPTDIR source=harness.sh
+. "$(dirname "${BASH_SOURCE[0]}")/harness.sh"
+
+TAP=(090_memory 115_no_digest 300_drain 520_remote)
+
+main()
+{
+	local status=0
+	install_missing test
+	make_work
+	chmod 755 "$WORK"
+	copy_tree
+	run_tests </dev/null || status=$?
+	if [ $status -ne 0 ]; then
+		rm -rf "$TREE/test/output"
+		cp -R "$WORK/tree/test/output" "$TREE/test/output" || true
+		exit $status
+	fi
+	echo "== lines"
+	python3 "$TREE/test/coverage.py" "$WORK/tree" "$TREE/test/coverage.txt"
+}
+
+# Every process leaves its counts beside the object files, also the server's.
+copy_tree()
+{
+	mkdir "$WORK/tree"
+	tar -C "$TREE" --exclude=./.git --exclude='*.o' --exclude='*.so' \
+		--exclude=./test/build --exclude=./test/output -cf - . |
+		tar -C "$WORK/tree" --no-same-owner -xf -
+	mkdir -p "$WORK/tree/test/build/pure"
+	chmod a+rwx "$WORK"/tree/{extension/src,test/build,test/build/pure}
+}
+
+# Without optimization, lest lines melt into each other; Debian's headers warn
+# of that.
+run_tests()
+{
+	COPT="-O0 --coverage -Wno-cpp" UNIT_CFLAGS=-g \
+		PROVE_TESTS="${PROVE_TESTS:-$(printf 'test/t/%s.pl ' "${TAP[@]}")}" \
+		"$WORK/tree/test/run.sh" unit regress isolation tap
+}
+
+main "$@"
