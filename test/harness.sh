@@ -175,6 +175,7 @@ make_root()
 	local dir
 	# From here on, PATH leads to the copy's own pg_config.
 	PG_CONFIG=$(command -v "$PG_CONFIG")
+	export PG_CONFIG
 	make_work
 	build_extension
 	for dir in bindir pkglibdir sharedir; do
