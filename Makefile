@@ -11,7 +11,7 @@
 #	make test-asan			the server under the address sanitizer
 #	make coverage			which lines the tests reach
 #	make test-faults			kill -9, time limits, no memory, full disk
-#	make fuzz SECONDS=60			fuzzes the pure part
+#	make fuzz SECONDS=60			fuzzes the pure part, so long a target
 #	make demo, make demo-proxy, make bench, make format
 #
 # The test targets must start on a machine that has no PostgreSQL yet, so this

@@ -2,8 +2,8 @@
 #
 # fuzz.sh
 #	Fuzzes the pure part, without PostgreSQL, under the sanitizers for
-#	addresses and undefined behaviour: fuzz.sh [SECONDS [TARGET ...]].  The
-#	seconds (by default 60) are shared by the targets, test/fuzz/fuzz_*.c.
+#	addresses and undefined behaviour: fuzz.sh [SECONDS [TARGET ...]].  Each
+#	of the targets, test/fuzz/fuzz_*.c, takes so long, by default a minute.
 #
 # Every target is one test.  It begins with the saved corpus, test/fuzz/corpus.
 # What a failed one left, the bytes included, is in test/output/fuzz; to see it
@@ -37,7 +37,7 @@ main()
 	build_shared
 	for target; do
 		echo "== fuzz $target"
-		if fuzz_target "$target" $(((seconds + $# - 1) / $#)); then
+		if fuzz_target "$target" "$seconds"; then
 			passed=$((passed + 1))
 		else
 			failed=$((failed + 1))
