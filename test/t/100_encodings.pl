@@ -49,21 +49,84 @@ sub build
 	return $node->safe_psql($database, <<"END");
 SET client_min_messages = error;
 SELECT shardring.create_ring('$ring', 40, '$hash', true);
-SELECT shardring.add_group('$ring', w, ARRAY['s-' || w, 't-' || w], 3)
+SELECT shardring.add_group('$ring', w, ARRAY['s-' || w, 't-' || w], 3,
+	zone => 'z' || w)
 FROM unnest(ARRAY[$list]) WITH ORDINALITY AS u (w, i) ORDER BY i;
 SELECT shardring.pin_key('$ring', '$words[0]', '$words[1]');
 SELECT shardring.activate('$ring');
 SELECT fingerprint FROM shardring.ring WHERE ring = '$ring';
 SELECT * FROM shardring.points('$ring');
 SELECT * FROM shardring.arcs('$ring');
+SELECT * FROM shardring.shares('$ring');
+SELECT * FROM shardring.shard_shares('$ring');
+SELECT number, shard FROM shardring.shard WHERE ring = '$ring' ORDER BY number;
 SELECT w, k, shardring.locate('$ring', k), shardring.shard_for('$ring', k),
-	shardring.key_position(k, '$hash')
+	shardring.key_position(k, '$hash'),
+	(SELECT array_agg(r) FROM shardring.replicas_for('$ring', k, 3) AS r)
 FROM unnest(ARRAY[$list]) WITH ORDINALITY AS u (w, i),
 	unnest(ARRAY[w, w || 'x', 'x' || w || w, '{' || w || '}y']) AS k
 ORDER BY i, k COLLATE "C";
 SELECT array_agg(shardring.shard_for('$ring', k) ORDER BY k)
 FROM generate_series(1, 1000) AS k;
+SELECT shardring.export_version('$ring');
 SELECT count(*) FROM shardring.problems();
+END
+}
+
+# What the guard on a shard of that ring says to every word.
+sub guard
+{
+	my ($database, $ring, @words) = @_;
+	my $list = join ',', map { "'$_'" } @words;
+	return $node->safe_psql($database, <<"SQL");
+CREATE TEMP TABLE said (line text);
+CREATE TEMP TABLE guarded (k text);
+CREATE TRIGGER guard BEFORE INSERT ON guarded
+FOR EACH ROW EXECUTE FUNCTION shardring.guard('$ring', 'k');
+SELECT set_config('shardring.shard',
+	shardring.shard_for('$ring', '$words[1]'), false);
+DO \$do\$
+DECLARE
+	w text;
+	detail text;
+BEGIN
+	FOREACH w IN ARRAY ARRAY[$list]
+	LOOP
+		BEGIN
+			INSERT INTO guarded VALUES (w);
+			INSERT INTO said
+			VALUES ('here ' || shardring.require_here('$ring', w));
+		EXCEPTION WHEN SQLSTATE 'SR001' THEN
+			GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+			INSERT INTO said VALUES (sqlerrm || ' ' || detail);
+		END;
+	END LOOP;
+END
+\$do\$;
+SELECT * FROM said;
+SELECT * FROM guarded;
+SQL
+}
+
+# Takes the first group of that ring away and says what moves.
+sub change
+{
+	my ($database, $ring, @words) = @_;
+	my $keys = join ' UNION ALL ',
+	  map { "SELECT '$_' || i FROM generate_series(1, 40) AS i" } @words;
+	return $node->safe_psql($database, <<"END");
+SET client_min_messages = error;
+SELECT shardring.draft_version('$ring', note => '$words[1]');
+SELECT shardring.unpin('$ring', key_position)
+FROM shardring.shard_pin WHERE ring = '$ring' AND version = 2;
+SELECT shardring.remove_group('$ring', '$words[0]');
+SELECT shardring.assign_slots('$ring', '$words[1]', '{[1,2)}', 's-$words[0]');
+SELECT * FROM shardring.moved_ranges('$ring', 1, 2);
+SELECT * FROM shardring.move_plan('$ring', 1, 2);
+CREATE TEMP TABLE keys AS SELECT k FROM ($keys) AS u (k);
+SELECT 'moves', * FROM shardring.moving_keys('$ring', 1, 2, 'keys', 'k');
+SELECT * FROM shardring.moving_keys('$ring', 1, 2, ARRAY(SELECT k FROM keys));
+SELECT k FROM keys WHERE shardring.moves('$ring', 1, 2, k);
 END
 }
 
@@ -73,10 +136,20 @@ foreach my $database (grep { $_ ne 'utf8' } sort keys %databases)
 	{
 		my @words = @{ $words{$database} };
 		my $ring = "$database-$words[0]-$hash";
+		my $what = "$database $hash";
 		my $built = build($database, $ring, $hash, @words);
-		like($built, qr/^[0-9a-f]{64}$/m, "$database $hash: a ring is built");
+		like($built, qr/^[0-9a-f]{64}$/m, "$what: a ring is built");
 		ok($built eq build('utf8', $ring, $hash, @words),
-			"$database $hash: points, routes and fingerprint are as in UTF8");
+			"$what: points, routes, document and fingerprint are as in UTF8");
+		my $said = guard($database, $ring, @words);
+		like($said, qr/^here [st]-.*^\Q$words[1]\E$/ms,
+			"$what: the guard knows its own");
+		is($said, guard('utf8', $ring, @words),
+			"$what: the guard says what it says in UTF8");
+		my $moved = change($database, $ring, @words);
+		like($moved, qr/^moves\|\Q$words[0]\E[0-9]/m, "$what: keys move");
+		ok($moved eq change('utf8', $ring, @words),
+			"$what: what moves is as in UTF8");
 	}
 }
 
