@@ -12,14 +12,29 @@
  *	  makes all methods of the provider, a millisecond of a first call.
  *	- There is ONE state of each kind: while a digest is open, no other of its
  *	  kind may be begun.  It may be abandoned at any time.
- *	- Everything returns false only when libcrypto refuses.
+ *	- Everything that begins, feeds or ends returns false only when libcrypto
+ *	  refuses; digest_no_memory says whether it did for want of memory.
  */
 #include "ring.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
+
+static bool no_memory = false;
+
+/*
+ * Whether the last refusal was for want of memory.  libcrypto's own errors do
+ * not tell, since it needs memory for them too; what malloc says stays in
+ * errno.
+ */
+bool
+digest_no_memory(void)
+{
+	return no_memory;
+}
 
 #if OPENSSL_VERSION_NUMBER >= 0x30000000L
 
@@ -90,16 +105,20 @@ digest_open(void)
 	bool		ok;
 
 	ERR_set_mark();
+	errno = 0;
 	provider = digest_provider();
 	ok = provider != NULL &&
 		digest_find(provider, "MD5", &digests[DIGEST_MD5]) &&
 		digest_find(provider, "SHA2-256", &digests[DIGEST_SHA256]);
+	no_memory = !ok && errno == ENOMEM;
 	ERR_pop_to_mark();
 	return ok;
 }
 
 /*
  * The default provider in a context that no configuration reaches, or NULL.
+ * A context in which it could not be loaded is not tried again: where memory
+ * was short, it may stay as it is for ever.
  */
 static OSSL_PROVIDER *
 digest_provider(void)
@@ -111,6 +130,11 @@ digest_provider(void)
 		library = OSSL_LIB_CTX_new();
 	if (library != NULL && provider == NULL)
 		provider = OSSL_PROVIDER_load(library, "default");
+	if (provider == NULL)
+	{
+		OSSL_LIB_CTX_free(library);
+		library = NULL;
+	}
 	return provider;
 }
 
@@ -196,11 +220,16 @@ static EVP_MD_CTX *digests[2];
 bool
 digest_begin(DigestKind kind)
 {
+	bool		ok;
+
+	errno = 0;
 	if (digests[kind] == NULL)
 		digests[kind] = EVP_MD_CTX_new();
-	return digests[kind] != NULL &&
+	ok = digests[kind] != NULL &&
 		EVP_DigestInit_ex(digests[kind], kind == DIGEST_MD5 ? EVP_md5() :
 						  EVP_sha256(), NULL) == 1;
+	no_memory = !ok && errno == ENOMEM;
+	return ok;
 }
 
 bool

@@ -113,11 +113,17 @@ key_bytes_position(HashKind hash, const char *bytes, size_t len)
 }
 
 /*
- * Raises that libcrypto gave no hash.
+ * Raises that libcrypto gave no hash: 53200 when there was no memory for it.
  */
 void
 key_no_hash(void)
 {
+	if (digest_no_memory())
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory"),
+				 errdetail("libcrypto could not compute an MD5 or SHA-256 "
+						   "hash.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("could not compute an MD5 or SHA-256 hash"),

@@ -55,6 +55,7 @@ typedef enum DigestKind
 extern bool digest_begin(DigestKind kind);
 extern bool digest_feed(DigestKind kind, const void *bytes, size_t len);
 extern bool digest_end(DigestKind kind, uint8_t bytes[DIGEST_MAX]);
+extern bool digest_no_memory(void);
 
 /* ---------- hash.c: bytes to a position ---------- */
 

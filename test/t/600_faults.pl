@@ -134,8 +134,10 @@ SKIP:
 		my @allowed = ($routes, routes_after($sql));
 		system_or_bail('prlimit', '--pid', $pid, "--as=$limit:");
 		my $state = step_error($session, "BEGIN; $sql COMMIT");
+		# PostgreSQL may not even have the memory for this.
 		step_error($session, 'ROLLBACK');
 		system_or_bail('prlimit', '--pid', $pid, '--as=unlimited:');
+		step($session, 'ROLLBACK');
 		$failures++ if $state eq '53200';
 		like($state, qr/^(53200|none: )/,
 			"$extra kB: done, or out of memory");
