@@ -15,7 +15,8 @@
 #	  something failed, regression.diffs and results included.
 #
 # REGRESS, ISOLATION and PROVE_TESTS pick tests; without them all of a kind run,
-# and a kind without tests is passed over.
+# and a kind without tests is passed over.  SETTINGS are more lines for the
+# postgresql.conf of regress and isolation.
 
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "${BASH_SOURCE[0]}")/harness.sh"
@@ -174,7 +175,7 @@ run_pg_regress()
 	local output=$WORK/output/$kind log=$WORK/output/$kind.log status=0
 	[ -n "$tests" ] || return 0
 	echo "== $kind"
-	start_cluster "$kind"
+	start_cluster "$kind" ${SETTINGS:+"$SETTINGS"}
 	as_server mkdir "$output"
 	# shellcheck disable=SC2086
 	run_logged -f "$log" "$program" --bindir="$BINDIR" --inputdir="$input" \
@@ -218,6 +219,7 @@ run_tap()
 				cp -R "$dir/tmp_check/log" "$WORK/output/$name-servers"
 		fi
 		count "$name" $status "$(count_tap "$log")"
+		sed -n 's/^ok .* # skip /skipped: /p' "$log" | sort -u
 	done
 }
 
