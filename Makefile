@@ -10,6 +10,7 @@
 #	make test-analysers			gcc -fanalyzer, clang --analyze, cppcheck
 #	make test-asan			the server under the address sanitizer
 #	make coverage			which lines the tests reach
+#	make test-jit			tests --with-llvm, all expressions compiled
 #	make test-faults			kill -9, time limits, no memory, full disk
 #	make fuzz SECONDS=60			fuzzes the pure part, so long a target
 #	make demo, make demo-proxy, make bench, make format
@@ -95,7 +96,7 @@ test:
 test-unit test-regress test-isolation test-tap: test-%:
 	@test/run.sh $*
 
-test-hostile test-majors test-analysers test-asan: test-%:
+test-hostile test-majors test-analysers test-asan test-jit: test-%:
 	@test/$*.sh
 
 test-faults:
@@ -124,5 +125,5 @@ format:
 
 .PHONY: all install installcheck uninstall clean unit-programs \
 	test test-unit test-regress test-isolation test-tap test-hostile \
-	test-majors test-analysers test-asan test-faults coverage fuzz demo \
+	test-majors test-analysers test-asan test-jit test-faults coverage fuzz demo \
 	demo-proxy bench format

@@ -234,12 +234,14 @@ locked_make()
 		PG_CONFIG="$PG_CONFIG" "$@"
 }
 
-# Copies a directory of PostgreSQL to the same place below $WORK/root, without
-# the bitcode for JIT, which is half of it.
+# Copies a directory of PostgreSQL to the same place below $WORK/root; without
+# the bitcode for JIT, which is half of it, unless ours is built too.
 copy_directory()
 {
+	local leave=(--exclude=./bitcode)
+	[ "${with_llvm:-no}" = no ] || leave=()
 	mkdir -p "$WORK/root$1"
-	tar -C "$1" --exclude=./bitcode -cf - . | tar -C "$WORK/root$1" -xf -
+	tar -C "$1" "${leave[@]}" -cf - . | tar -C "$WORK/root$1" -xf -
 }
 
 # ---------- clusters ----------
