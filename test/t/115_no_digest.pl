@@ -3,7 +3,8 @@
 #	error that says so, in every place; the rest works, nothing is damaged, and
 #	the session goes on when they are there again.
 #
-#	A library that is preloaded refuses the provider while a file exists.
+#	A library that is preloaded refuses the provider while a file exists, or
+#	says that there is no memory while another does.
 
 use strict;
 use warnings;
@@ -20,6 +21,7 @@ my $sign = "$dir/refuse";
 append_to_file("$dir/refuse.c", <<"END");
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <unistd.h>
 void *
 OSSL_PROVIDER_load(void *library, const char *name)
@@ -28,6 +30,11 @@ OSSL_PROVIDER_load(void *library, const char *name)
 
 	if (access("$sign", F_OK) == 0)
 		return 0;
+	if (access("$sign-memory", F_OK) == 0)
+	{
+		errno = ENOMEM;
+		return 0;
+	}
 	*(void **) &load = dlsym(RTLD_NEXT, "OSSL_PROVIDER_load");
 	return load(library, name);
 }
@@ -79,9 +86,14 @@ is($node->safe_psql('postgres', $everything), $before, 'nothing is changed');
 is(step_error($open, q{SELECT shardring.shard_for('md5', 'k')}),
 	'58000', 'refused in a session that stays');
 
+unlink $sign or die "cannot remove $sign: $!";
+append_to_file("$sign-memory", 'yes');
+is(step_error($open, q{SELECT shardring.shard_for('md5', 'k')}),
+	'53200', 'no memory');
+
 # ---------- there again ----------
 
-unlink $sign or die "cannot remove $sign: $!";
+unlink "$sign-memory" or die "cannot remove $sign-memory: $!";
 is(step($open, q{SELECT shardring.shard_for('md5', 'user:1')}),
 	$node->safe_psql('postgres', q{SELECT shardring.shard_for('md5', 'user:1')}),
 	'the same session routes');
