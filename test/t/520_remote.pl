@@ -374,22 +374,6 @@ $main->restart;
 is(on_main("SET shardring.remote_timeout = '2 min'; $ask_all"),
 	'200|t|no error', '200 shards, fewer descriptors');
 
-# with none at all: others of this session hold them
-is( on_main(qq{
-		CREATE EXTENSION dblink;
-		DO \$\$
-		BEGIN
-			FOR i IN 1 .. 200 LOOP
-				PERFORM dblink_connect('c' || i,
-					'host=$host port=$port dbname=a');
-			END LOOP;
-		EXCEPTION WHEN sqlclient_unable_to_establish_sqlconnection THEN
-			NULL;
-		END \$\$;
-		SELECT s.reachable, s.error, count(*)
-		FROM shardring.shard_status('orders') AS s GROUP BY 1, 2}),
-	'f|no file descriptor is left|3', 'no descriptor is left');
-
 # a pgbouncer section, and what it cannot hold
 is( on_main(q{
 		SELECT l FROM shardring.pgbouncer_databases('orders') AS l
