@@ -1,15 +1,15 @@
 #!/bin/bash
 #
 # jit.sh
-#	The regression tests of hashing, routing and the guard with the extension
-#	built --with-llvm and every expression compiled by the server, which then
-#	takes over what the bitcode says of our functions.  That it does is a test
-#	of its own, test/jit: the others would pass without it too.
+#	The regression tests of hashing and routing with the extension built
+#	--with-llvm and every expression compiled by the server, which then takes
+#	over what the bitcode says of our functions.  That it does is a test of its
+#	own, test/jit: the others would pass without it too.
 #
 # Every statement is compiled, those inside our functions too, which takes a
-# tenth of a second each; all the other tests (JIT_REGRESS="define ...") would take
-# most of an hour.  The build is made in a copy of the tree, so that nothing of
-# it stays.
+# tenth of a second each: all the other tests would take most of an hour.
+# JIT_REGRESS names others.  The build is made in a copy of the tree, so that
+# nothing of it stays.
 
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "${BASH_SOURCE[0]}")/harness.sh"
@@ -28,7 +28,7 @@ tar -C "$TREE" --exclude=./.git --exclude='*.o' --exclude='*.so' \
 settings=$(printf '%s\n' 'jit = on' 'jit_above_cost = 0' \
 	'jit_inline_above_cost = 0' 'jit_optimize_above_cost = 0')
 status=0
-with_llvm=yes SETTINGS=$settings REGRESS=${JIT_REGRESS:-hash route guard} \
+with_llvm=yes SETTINGS=$settings REGRESS=${JIT_REGRESS:-hash route} \
 	PROVE_TESTS=test/jit/taken_over.pl \
 	"$WORK/tree/test/run.sh" regress tap </dev/null || status=$?
 if [ $status -ne 0 ] && [ -d "$WORK/tree/test/output" ]; then
