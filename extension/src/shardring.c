@@ -51,6 +51,7 @@ _PG_init(void)
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("shardring");
 	cache_init();
+	partition_init();
 }
 
 static void *

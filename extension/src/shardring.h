@@ -180,6 +180,10 @@ extern ReturnSetInfo *result_set(FunctionCallInfo fcinfo);
 extern void result_put(ReturnSetInfo *set, const Datum *values,
 					   const bool *nulls);
 
+/* ---------- partition.c: the numbers of PL/Proxy ---------- */
+
+extern void partition_init(void);
+
 /* ---------- moves.c: two versions at once ---------- */
 
 typedef struct RingPair
