@@ -2885,7 +2885,8 @@ DECLARE
 	key text := shardring.key_expression(relation, key_column);
 	bytes text := (
 		SELECT string_agg(format(
-			'coalesce(pg_catalog.pg_column_size(%I), 0)', a.attname), ' + '
+			'coalesce(pg_catalog.pg_column_size(%I), 0)', a.attname),
+			' OPERATOR(pg_catalog.+) '
 			ORDER BY a.attnum)
 		FROM pg_catalog.pg_attribute AS a
 		WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped);

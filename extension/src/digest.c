@@ -1,11 +1,13 @@
 /*
  * digest.c
- *		MD5 and SHA-256 from libcrypto, whatever mode the server is in.
+ *		MD5 and SHA-256 from libcrypto.
  *
  * Rules of this file:
  *	- Both come from a library context of our own with the default provider,
- *	  so that a server in FIPS mode places keys like any other.  They are
- *	  opened at the first use and kept as long as the process lives.
+ *	  so that a server in FIPS mode places keys like any other (from OpenSSL 3
+ *	  on; before, there are no contexts).  They are opened at the first use and
+ *	  kept as long as the process lives, provider and all, so there is nothing
+ *	  to give back.
  *	- The functions are the provider's own (see provider-digest(7)), without
  *	  EVP between: an EVP context frees and allocates the state of a digest
  *	  whenever it starts one, a quarter of a short hash, and fetching an EVP_MD
@@ -223,11 +225,13 @@ digest_begin(DigestKind kind)
 	bool		ok;
 
 	errno = 0;
+	ERR_set_mark();
 	if (digests[kind] == NULL)
 		digests[kind] = EVP_MD_CTX_new();
 	ok = digests[kind] != NULL &&
 		EVP_DigestInit_ex(digests[kind], kind == DIGEST_MD5 ? EVP_md5() :
 						  EVP_sha256(), NULL) == 1;
+	ERR_pop_to_mark();
 	no_memory = !ok && errno == ENOMEM;
 	return ok;
 }
