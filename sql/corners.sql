@@ -127,5 +127,8 @@ ROLLBACK PREPARED 'corners one';
 ROLLBACK PREPARED 'corners two';
 DROP TABLE public.t;
 
+-- no server has so long a name, and no ring
+SELECT plproxy_partition(repeat('r', 64), 'k');
+
 SELECT drop_ring(ring) FROM ring ORDER BY ring;
 DROP EXTENSION shardring;

@@ -1,7 +1,7 @@
 #!/bin/bash
 #
 # jit.sh
-#	The regression tests of hashing and routing with the extension built
+#	The regression test of hashing with the extension built
 #	--with-llvm and every expression compiled by the server, which then takes
 #	over what the bitcode says of our functions.  That it does is a test of its
 #	own, test/jit: the others would pass without it too.
@@ -28,7 +28,7 @@ tar -C "$TREE" --exclude=./.git --exclude='*.o' --exclude='*.so' \
 settings=$(printf '%s\n' 'jit = on' 'jit_above_cost = 0' \
 	'jit_inline_above_cost = 0' 'jit_optimize_above_cost = 0')
 status=0
-with_llvm=yes SETTINGS=$settings REGRESS=${JIT_REGRESS:-hash route} \
+with_llvm=yes SETTINGS=$settings REGRESS=${JIT_REGRESS:-hash} \
 	PROVE_TESTS=test/jit/taken_over.pl \
 	"$WORK/tree/test/run.sh" regress tap </dev/null || status=$?
 if [ $status -ne 0 ] && [ -d "$WORK/tree/test/output" ]; then

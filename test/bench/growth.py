@@ -108,10 +108,12 @@ def measure_memory(report, calls, changes):
             session.run(query)
         _grown(report, session, before, f'{calls // keys * keys:,} calls')
     with Session() as session:
-        make_ring(session, 'changing', 2, 10)
-        _change(session, changes // 10)
+        # so large that the cache is full, and evicts, before it counts
+        make_ring(session, 'changing', 2, 5000)
+        _change(session, 1000)
         before = _uncached(session)
-        _change(session, changes)
+        for _ in range(changes // 500):
+            _change(session, 500)
         _grown(report, session, before, f'{changes:,} changes of the version')
 
 
@@ -134,7 +136,8 @@ def _grown(report, session, before, what):
 
 
 def _change(session, count):
-    """Draft, edit, activate, route; old versions are pruned now and then."""
+    """Draft, edit, activate, route; old versions are pruned now and then.  A
+    few hundred a statement, because a DO block keeps memory until it ends."""
     session.run(f'''DO $$
         BEGIN
             FOR i IN 1 .. {count} LOOP
