@@ -1,10 +1,10 @@
 #!/bin/bash
 #
 # jit.sh
-#	The regression test of hashing with the extension built
-#	--with-llvm and every expression compiled by the server, which then takes
-#	over what the bitcode says of our functions.  That it does is a test of its
-#	own, test/jit: the others would pass without it too.
+#	The regression test of hashing with the extension built --with-llvm and
+#	every expression compiled by the server, which then takes over what the
+#	bitcode says of our functions.  That it does is a test of its own, test/jit:
+#	the other would pass without it too.
 #
 # Every statement is compiled, those inside our functions too, which takes a
 # tenth of a second each: all the other tests would take most of an hour.
