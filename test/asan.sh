@@ -28,20 +28,12 @@ main()
 	install_missing test
 	make_work
 	chmod 755 "$WORK"
-	copy_tree
+	copy_sources
+	cp "$TREE"/test/asan/{blocks,report}.c "$WORK/tree/extension/src/"
 	make_first
 	mkdir -m 777 "$WORK/findings"
 	run_tests | tee "$WORK/run.log" || status=$?
 	report $status
-}
-
-copy_tree()
-{
-	mkdir "$WORK/tree"
-	tar -C "$TREE" --exclude=./.git --exclude='*.o' --exclude='*.so' \
-		--exclude=./test/build --exclude=./test/output -cf - . |
-		tar -C "$WORK/tree" --no-same-owner -xf -
-	cp "$TREE"/test/asan/{blocks,report}.c "$WORK/tree/extension/src/"
 }
 
 make_first()
@@ -81,18 +73,12 @@ report()
 		failed=$((failed + 1))
 		cat "$WORK"/findings/*
 	fi
-	[ "$failed" -eq 0 ] || keep_output
+	if [ "$failed" -ne 0 ] && keep_output; then
+		mkdir -p "$TREE/test/output"
+		cp -R "$WORK/findings" "$TREE/test/output/"
+	fi
 	echo "$passed passed, $failed failed"
 	[ "$failed" -eq 0 ]
-}
-
-keep_output()
-{
-	rm -rf "$TREE/test/output"
-	mkdir "$TREE/test/output"
-	cp -R "$WORK"/tree/test/output/. "$WORK/findings" "$TREE/test/output/" ||
-		true
-	echo "what the failed tests left is in test/output"
 }
 
 main "$@"

@@ -22,26 +22,17 @@ main()
 	install_missing test
 	make_work
 	chmod 755 "$WORK"
-	copy_tree
+	copy_sources
+	# every process leaves its counts beside the object files, the server's too
+	mkdir -p "$WORK/tree/test/build/pure"
+	chmod a+rwx "$WORK"/tree/{extension/src,test/build,test/build/pure}
 	run_tests </dev/null || status=$?
 	if [ $status -ne 0 ]; then
-		rm -rf "$TREE/test/output"
-		cp -R "$WORK/tree/test/output" "$TREE/test/output" || true
+		keep_output
 		exit $status
 	fi
 	echo "== lines"
 	python3 "$TREE/test/coverage.py" "$WORK/tree" "$TREE/test/coverage.txt"
-}
-
-# Every process leaves its counts beside the object files, also the server's.
-copy_tree()
-{
-	mkdir "$WORK/tree"
-	tar -C "$TREE" --exclude=./.git --exclude='*.o' --exclude='*.so' \
-		--exclude=./test/build --exclude=./test/output -cf - . |
-		tar -C "$WORK/tree" --no-same-owner -xf -
-	mkdir -p "$WORK/tree/test/build/pure"
-	chmod a+rwx "$WORK"/tree/{extension/src,test/build,test/build/pure}
 }
 
 # Without optimization, lest lines melt into each other; Debian's headers warn

@@ -234,6 +234,24 @@ locked_make()
 		PG_CONFIG="$PG_CONFIG" "$@"
 }
 
+# Copies what a build of its own needs to $WORK/tree, so that nothing of the
+# build stays.
+copy_sources()
+{
+	mkdir "$WORK/tree"
+	tar -C "$TREE" --exclude=./.git --exclude='*.o' --exclude='*.so' \
+		--exclude='*.bc' --exclude=./test/build --exclude=./test/output -cf - . |
+		tar -C "$WORK/tree" --no-same-owner -xf -
+}
+
+# Copies what failed tests left there to where it is looked for.
+keep_output()
+{
+	[ -d "$WORK/tree/test/output" ] || return 0
+	rm -rf "$TREE/test/output"
+	cp -R "$WORK/tree/test/output" "$TREE/test/output"
+}
+
 # Copies a directory of PostgreSQL to the same place below $WORK/root; without
 # the bitcode for JIT, which is half of it, unless ours is built too.
 copy_directory()

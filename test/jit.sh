@@ -21,18 +21,12 @@ install_missing test
 		sed 's/[^0-9]*\([0-9]*\).*/\1/')-jit"
 make_work
 chmod 755 "$WORK"
-mkdir "$WORK/tree"
-tar -C "$TREE" --exclude=./.git --exclude='*.o' --exclude='*.so' \
-	--exclude='*.bc' --exclude=./test/build --exclude=./test/output -cf - . |
-	tar -C "$WORK/tree" --no-same-owner -xf -
+copy_sources
 settings=$(printf '%s\n' 'jit = on' 'jit_above_cost = 0' \
 	'jit_inline_above_cost = 0' 'jit_optimize_above_cost = 0')
 status=0
 with_llvm=yes SETTINGS=$settings REGRESS=${JIT_REGRESS:-hash} \
 	PROVE_TESTS=test/jit/taken_over.pl \
 	"$WORK/tree/test/run.sh" regress tap </dev/null || status=$?
-if [ $status -ne 0 ] && [ -d "$WORK/tree/test/output" ]; then
-	rm -rf "$TREE/test/output"
-	cp -R "$WORK/tree/test/output" "$TREE/test/output"
-fi
+[ $status -eq 0 ] || keep_output
 exit $status

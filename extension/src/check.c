@@ -249,7 +249,7 @@ check_ranges(Checker *checker, const RingGroupDef *group,
 static void
 check_slots(Checker *checker, const RingGroupDef *group)
 {
-	RingPiece *pieces;
+	RingPiece  *pieces;
 	uint32_t	n = check_collect(checker, group, &pieces);
 	RingPiece	last = {0, 0, 0};
 	uint32_t	i;
