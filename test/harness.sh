@@ -9,8 +9,9 @@
 #	  finds its files relative to its own binary, so a copy of it in a temporary
 #	  directory, with the extension installed into the copy, is an installation
 #	  of its own.  Any number of runs can go side by side.
-#	- Everything is below one directory, $WORK, and everything that is started
-#	  has its binary or its current directory there.  So cleaning up is: end what
+#	- Everything is below one directory, $WORK, in $SHARDRING_TMP or else /tmp,
+#	  and everything that is started has its binary or its current directory
+#	  there.  So cleaning up is: end what
 #	  still runs in $WORK, remove $WORK.  It happens on every way out.
 #	- Servers listen on a unix socket in $WORK and nowhere else.
 #	- PostgreSQL refuses to run as root: for root, servers and tests run as
@@ -207,7 +208,7 @@ preload_server()
 make_work()
 {
 	# Short, because the path of a socket may have 107 bytes.
-	WORK=$(mktemp -d /tmp/shardring.XXXXXX)
+	WORK=$(mktemp -d "${SHARDRING_TMP:-/tmp}/shardring.XXXXXX")
 	trap clean_up EXIT
 	trap 'exit 129' HUP
 	trap 'exit 130' INT
