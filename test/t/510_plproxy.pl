@@ -246,7 +246,8 @@ sub stop_writers
 {
 	my ($writers) = @_;
 	wait_for_writes(200);
-	$writers->signal('INT');
+	# A shell lets what it runs in the background ignore SIGINT.
+	$writers->signal('TERM');
 	$writers->finish;
 	$proxy->poll_query_until('postgres', q{
 		SELECT count(*) = 0 FROM pg_stat_activity AS a
