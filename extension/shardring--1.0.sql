@@ -1,7 +1,8 @@
 /*
  * shardring--1.0.sql
  *		The objects of extension shardring, in reading order: tables, view,
- *		triggers, then the chapters Define, Route, Look and Move.
+ *		triggers, then the chapters Define, Route, Look, Move, Pictures, and
+ *		Proxies and shards.
  *
  * Rules of this file:
  *	- the schema is always written out: the control file says pg_catalog, so
@@ -663,9 +664,13 @@ COMMENT ON TRIGGER ring_keep ON shardring.ring IS
 CREATE TRIGGER ring_keep_owner
 	BEFORE DELETE ON shardring.ring
 	FOR EACH ROW EXECUTE FUNCTION shardring.keep_owner();
+COMMENT ON TRIGGER ring_keep_owner ON shardring.ring IS
+	'a ring stays while it has versions';
 CREATE TRIGGER ring_keep_table
 	BEFORE TRUNCATE ON shardring.ring
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+COMMENT ON TRIGGER ring_keep_table ON shardring.ring IS
+	'no TRUNCATE while there is a sealed version';
 CREATE TRIGGER ring_version_keep
 	BEFORE UPDATE OR DELETE ON shardring.ring_version
 	FOR EACH ROW EXECUTE FUNCTION shardring.keep_version();

@@ -1,4 +1,7 @@
--- The define chapter: what each function does, and what it refuses.
+--
+-- define.sql
+--	The define chapter: what each function does, and what it refuses.
+--
 CREATE EXTENSION shardring;
 SET search_path = '';
 SET intervalstyle = postgres;

@@ -54,6 +54,9 @@ SELECT a.attrelid::regclass, a.attname
 FROM members AS m JOIN pg_type AS t ON m.classid = 'pg_type'::regclass AND t.oid = m.objid AND t.typtype = 'c'
 	JOIN pg_attribute AS a ON a.attrelid = t.typrelid
 WHERE a.attnum > 0 AND NOT a.attisdropped AND col_description(a.attrelid, a.attnum) IS NULL;
+SELECT t.tgrelid::regclass, t.tgname
+FROM members AS m JOIN pg_trigger AS t ON m.classid = 'pg_class'::regclass AND t.tgrelid = m.objid
+WHERE NOT t.tgisinternal AND obj_description(t.oid, 'pg_trigger') IS NULL ORDER BY 1, 2;
 SELECT pg_describe_object(classid, objid, 0), d.description FROM members JOIN pg_description AS d ON d.classoid = classid AND d.objoid = objid
 WHERE d.description ~ '\.$|^\s|\s$|\n' OR d.description = '';
 -- everything is in our schema, which nobody could have made before

@@ -1,4 +1,7 @@
--- Sealing: what is checked, and that nothing changes afterwards.
+--
+-- seal.sql
+--	Sealing: what is checked, and that nothing changes afterwards.
+--
 CREATE EXTENSION shardring;
 SET search_path = '';
 SET client_min_messages = warning;
