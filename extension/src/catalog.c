@@ -36,6 +36,8 @@ enum
 	SHARD_NUMBER = 3
 };
 
+static bool read_ring(Oid schema, text *ring, Snapshot snapshot,
+					  CatalogRing *row);
 static void scan_begin(RowScan *scan, Oid schema, const char *name, int nkeys,
 					   ScanKey keys, Snapshot snapshot);
 static void copy_fingerprint(char *fingerprint, Datum value, bool isnull);
@@ -52,35 +54,6 @@ catalog_schema(FunctionCallInfo fcinfo)
 				 errmsg("shardring functions cannot be called without "
 						"function information")));
 	return get_func_namespace(fcinfo->flinfo->fn_oid);
-}
-
-/*
- * The row of a ring; false when there is none.
- */
-bool
-catalog_read_ring(Oid schema, text *ring, Snapshot snapshot,
-				  CatalogRing *row)
-{
-	RowScan		scan;
-	bool		isnull;
-	bool		found;
-	Datum		value;
-
-	catalog_scan_begin(&scan, schema, "ring", ring, NO_VERSION, snapshot);
-	found = catalog_scan_next(&scan);
-	if (found)
-	{
-		value = catalog_scan_column(&scan, RING_HASH, &isnull);
-		row->hash = key_hash_kind(DatumGetTextPP(value));
-		value = catalog_scan_column(&scan, RING_HASH_TAGS, &isnull);
-		row->hash_tags = DatumGetBool(value);
-		value = catalog_scan_column(&scan, RING_ACTIVE_VERSION, &isnull);
-		row->active_version = isnull ? NO_VERSION : DatumGetInt32(value);
-		value = catalog_scan_column(&scan, RING_FINGERPRINT, &isnull);
-		copy_fingerprint(row->fingerprint, value, isnull);
-	}
-	catalog_scan_end(&scan);
-	return found;
 }
 
 /*
@@ -114,17 +87,45 @@ catalog_read_version(Oid schema, text *ring, int32 version,
 }
 
 /*
- * As catalog_read_ring, but a missing ring is 42704.
+ * The row of a ring; a missing one is 42704.
  */
 void
 catalog_require_ring(Oid schema, text *ring, Snapshot snapshot,
 					 CatalogRing *row)
 {
-	if (!catalog_read_ring(schema, ring, snapshot, row))
+	if (!read_ring(schema, ring, snapshot, row))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("ring \"%s\" does not exist",
 						text_to_cstring(ring))));
+}
+
+/*
+ * The row of a ring; false when there is none.
+ */
+static bool
+read_ring(Oid schema, text *ring, Snapshot snapshot, CatalogRing *row)
+{
+	RowScan		scan;
+	bool		isnull;
+	bool		found;
+	Datum		value;
+
+	catalog_scan_begin(&scan, schema, "ring", ring, NO_VERSION, snapshot);
+	found = catalog_scan_next(&scan);
+	if (found)
+	{
+		value = catalog_scan_column(&scan, RING_HASH, &isnull);
+		row->hash = key_hash_kind(DatumGetTextPP(value));
+		value = catalog_scan_column(&scan, RING_HASH_TAGS, &isnull);
+		row->hash_tags = DatumGetBool(value);
+		value = catalog_scan_column(&scan, RING_ACTIVE_VERSION, &isnull);
+		row->active_version = isnull ? NO_VERSION : DatumGetInt32(value);
+		value = catalog_scan_column(&scan, RING_FINGERPRINT, &isnull);
+		copy_fingerprint(row->fingerprint, value, isnull);
+	}
+	catalog_scan_end(&scan);
+	return found;
 }
 
 /*

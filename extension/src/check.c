@@ -14,7 +14,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* A name as the two arguments that "%.*s" takes. */
 #define CHECK_NAME(name)	(int) (name).len, (name).bytes

@@ -8,7 +8,6 @@
 
 #include "catalog/pg_type.h"
 #include "utils/array.h"
-#include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/multirangetypes.h"
 #include "utils/numeric.h"
@@ -55,15 +54,15 @@ typedef struct RowList
 	uint32		space;
 } RowList;
 
-static void *list_add(RowList *list);
 static void read_groups(CatalogDef *def, RowList *groups, RowScan *scan,
 						int32 vnodes);
 static void read_points(CatalogDef *def, RingGroupDef *group, Datum points);
 static uint64 wanted_points(int32 vnodes, Datum weight);
-static void read_maps(CatalogDef *def, RowList *maps, RowScan *scan);
+static void read_maps(RowList *maps, RowScan *scan);
 static void read_slots(RingShardDef *shard, Datum slots);
 static void give_maps(CatalogDef *def, RowList *groups, RowList *maps);
 static void read_pins(CatalogDef *def, RowList *pins, RowScan *scan);
+static void *list_add(RowList *list);
 static void store_groups(CatalogDef *def, RowList *groups);
 static void store_pins(CatalogDef *def, RowList *pins);
 static void set_malformed(CatalogDef *def, const char *format, ...)
@@ -95,7 +94,7 @@ catalog_read_def(Oid schema, text *ring, const CatalogRing *ring_row,
 	catalog_scan_end(&scan);
 
 	catalog_scan_begin(&scan, schema, "shard_map", ring, version, snapshot);
-	read_maps(def, &maps, &scan);
+	read_maps(&maps, &scan);
 	catalog_scan_end(&scan);
 
 	catalog_scan_begin(&scan, schema, "shard_pin", ring, version, snapshot);
@@ -135,26 +134,6 @@ catalog_read_zones(Oid schema, text *ring, int32 version,
 	}
 	catalog_scan_end(&scan);
 	return zones;
-}
-
-/*
- * A new zeroed row at the end of a list.
- */
-static void *
-list_add(RowList *list)
-{
-	char	   *row;
-
-	if (list->n == list->space)
-	{
-		list->space = list->space == 0 ? 16 : list->space * 2;
-		list->rows = list->rows == NULL ?
-			palloc(list->space * list->row_size) :
-			repalloc_huge(list->rows, list->space * list->row_size);
-	}
-	row = (char *) list->rows + list->n++ * list->row_size;
-	memset(row, 0, list->row_size);
-	return row;
 }
 
 static void
@@ -228,7 +207,7 @@ wanted_points(int32 vnodes, Datum weight)
 }
 
 static void
-read_maps(CatalogDef *def, RowList *maps, RowScan *scan)
+read_maps(RowList *maps, RowScan *scan)
 {
 	while (catalog_scan_next(scan))
 	{
@@ -336,6 +315,26 @@ read_pins(CatalogDef *def, RowList *pins, RowScan *scan)
 }
 
 /*
+ * A new zeroed row at the end of a list.
+ */
+static void *
+list_add(RowList *list)
+{
+	char	   *row;
+
+	if (list->n == list->space)
+	{
+		list->space = list->space == 0 ? 16 : list->space * 2;
+		list->rows = list->rows == NULL ?
+			palloc(list->space * list->row_size) :
+			repalloc_huge(list->rows, list->space * list->row_size);
+	}
+	row = (char *) list->rows + list->n++ * list->row_size;
+	memset(row, 0, list->row_size);
+	return row;
+}
+
+/*
  * Puts the groups, in the order of their UTF-8 names, into the definition.
  */
 static void
@@ -387,15 +386,15 @@ store_pins(CatalogDef *def, RowList *pins)
 static void
 set_malformed(CatalogDef *def, const char *format, ...)
 {
-	char		text[1024];
+	char		sentence[1024];
 	va_list		args;
 
 	if (def->malformed != NULL)
 		return;
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	vsnprintf(sentence, sizeof(sentence), format, args);
 	va_end(args);
-	def->malformed = pstrdup(text);
+	def->malformed = pstrdup(sentence);
 }
 
 /*

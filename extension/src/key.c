@@ -12,7 +12,6 @@
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
 #include "utils/builtins.h"
-#include "utils/uuid.h"
 
 /* Long keys are hashed in pieces of this size, so that cancel works. */
 #define KEY_PIECE	((size_t) 1024 * 1024)

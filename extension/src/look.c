@@ -8,8 +8,6 @@
  */
 #include "shardring.h"
 
-#include "funcapi.h"
-#include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 
 /* A point as points() shows it. */

@@ -7,7 +7,6 @@
  */
 #include "shardring.h"
 
-#include "funcapi.h"
 #include "miscadmin.h"
 
 /* The names in both rings as text, by their numbers there. */

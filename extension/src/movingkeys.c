@@ -13,7 +13,6 @@
 #include "access/attnum.h"
 #include "executor/spi.h"
 #include "executor/tuptable.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "tcop/dest.h"
 #include "utils/array.h"

@@ -15,8 +15,6 @@
  */
 #include "picture.h"
 
-#include "utils/builtins.h"
-
 typedef struct Brush
 {
 	double		wet;			/* paid in and not painted yet */

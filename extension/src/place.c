@@ -13,8 +13,6 @@
  */
 #include "shardring.h"
 
-#include "utils/builtins.h"
-
 /* The zones of a version, by the numbers of its groups. */
 typedef struct PlaceZones
 {

@@ -10,7 +10,6 @@
  */
 #include "shardring.h"
 
-#include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"

@@ -12,7 +12,6 @@
  */
 #include "shards.h"
 
-#include "access/htup_details.h"
 #include "access/reloptions.h"
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"

@@ -64,8 +64,6 @@ typedef struct CatalogDef
 } CatalogDef;
 
 extern Oid	catalog_schema(FunctionCallInfo fcinfo);
-extern bool catalog_read_ring(Oid schema, text *ring, Snapshot snapshot,
-							  CatalogRing *row);
 extern bool catalog_read_version(Oid schema, text *ring, int32 version,
 								 Snapshot snapshot, CatalogVersion *row);
 extern CatalogDef *catalog_read_def(Oid schema, text *ring,
