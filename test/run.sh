@@ -114,6 +114,7 @@ run_logged()
 	[ "$1" != -f ] || { follow=true; shift; }
 	local log=$1
 	shift
+	: >"$log"					# tail finds it
 	set -m
 	as_server "$@" >"$log" 2>&1 </dev/null &
 	child=$!

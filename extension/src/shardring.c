@@ -1,24 +1,17 @@
 /*
  * shardring.c
- *		Module start, and what the pure part needs from PostgreSQL.
+ *		Module start, and the settings.
  *
  * Nothing that costs time happens here: libcrypto is opened by the first
  * hash, tables are read by the first call.
  */
 #include "shardring.h"
 
-#include "miscadmin.h"
 #include "utils/guc.h"
 
 PG_MODULE_MAGIC;
 
 void		_PG_init(void);
-
-static void *env_alloc(void *arg, size_t size);
-static void env_pause(void *arg);
-
-/* Memory of the current context, which errors release; cancel works. */
-const RingEnv shardring_env = {env_alloc, env_pause, NULL};
 
 /* The settings. */
 char	   *setting_shard = NULL;
@@ -52,16 +45,4 @@ _PG_init(void)
 	MarkGUCPrefixReserved("shardring");
 	cache_init();
 	partition_init();
-}
-
-static void *
-env_alloc(void *arg, size_t size)
-{
-	return MemoryContextAllocHuge(CurrentMemoryContext, size);
-}
-
-static void
-env_pause(void *arg)
-{
-	CHECK_FOR_INTERRUPTS();
 }

@@ -32,9 +32,12 @@
 
 /* ---------- shardring.c ---------- */
 
-extern const RingEnv shardring_env;
 extern char *setting_shard;
 extern int	setting_remote_timeout;	/* ms */
+
+/* ---------- env.c: what the pure part needs ---------- */
+
+extern const RingEnv shardring_env;
 
 /* ---------- catalog.c: the tables ---------- */
 
