@@ -52,6 +52,7 @@ pg_noreturn static void drain_give_up(text *ring, int32 version,
 									  int n);
 static char *list_pids(const VirtualTransactionId *open, int n);
 static char *list_prepared(const VirtualTransactionId *open, int n);
+static Datum prepared_xids(const VirtualTransactionId *open, int n);
 
 PG_FUNCTION_INFO_V1(shardring_wait_for_drain);
 
@@ -276,24 +277,9 @@ list_prepared(const VirtualTransactionId *open, int n)
 {
 	MemoryContext context = CurrentMemoryContext;
 	Oid			types[] = {XIDARRAYOID};
-	Datum	   *xids = palloc(n * sizeof(Datum));
-	Datum		array;
+	Datum		array = prepared_xids(open, n);
 	char	   *list;
-	int			found = 0;
 
-	for (int i = 0; i < n; i++)
-	{
-		TransactionId xid = open[i].localTransactionId;
-		bool		more;
-
-		if (!VirtualTransactionIdIsRecoveredPreparedXact(open[i]))
-			xid = TwoPhaseGetXidByVirtualXID(open[i], &more);
-		if (TransactionIdIsValid(xid))
-			xids[found++] = TransactionIdGetDatum(xid);
-	}
-	array = PointerGetDatum(construct_array(xids, found, XIDOID,
-											sizeof(TransactionId), true,
-											TYPALIGN_INT));
 	if (SPI_connect() != SPI_OK_CONNECT ||
 		SPI_execute_with_args("SELECT pg_catalog.string_agg("
 							  "pg_catalog.quote_literal(p.gid), ', ' "
@@ -310,4 +296,28 @@ list_prepared(const VirtualTransactionId *open, int n)
 	list = MemoryContextStrdup(context, list == NULL ? "none" : list);
 	SPI_finish();
 	return list;
+}
+
+/*
+ * The transaction ids of those that are prepared, as xid[].
+ */
+static Datum
+prepared_xids(const VirtualTransactionId *open, int n)
+{
+	Datum	   *xids = palloc(n * sizeof(Datum));
+	int			found = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		TransactionId xid = open[i].localTransactionId;
+		bool		more;
+
+		if (!VirtualTransactionIdIsRecoveredPreparedXact(open[i]))
+			xid = TwoPhaseGetXidByVirtualXID(open[i], &more);
+		if (TransactionIdIsValid(xid))
+			xids[found++] = TransactionIdGetDatum(xid);
+	}
+	return PointerGetDatum(construct_array(xids, found, XIDOID,
+										   sizeof(TransactionId), true,
+										   TYPALIGN_INT));
 }

@@ -23,6 +23,8 @@ static CatalogDef *look_def(FunctionCallInfo fcinfo, int32 version);
 static LookPoint *collect_points(const RingDef *def, uint32 *n);
 static void collect_group(const RingDef *def, uint32 group, LookPoint *out);
 static int	compare_points(const void *a, const void *b);
+static void put_share(ReturnSetInfo *set, const RingGroup *group, Datum weight,
+					  double expected, uint64 positions);
 static double sum_weights(const CatalogDef *def);
 static double weight_value(Datum weight);
 static void count_slots(const Ring *ring, int32 *groups, int32 *slots);
@@ -101,34 +103,19 @@ shardring_shares(PG_FUNCTION_ARGS)
 	ReturnSetInfo *set = result_set(fcinfo);
 	const CacheMemo *memo = look_ring(fcinfo);
 	CatalogDef *def;
-	Datum	   *names;
 	uint64	   *positions;
 	double		total;
 
 	if (memo == NULL)
 		return (Datum) 0;
 	def = look_def(fcinfo, memo->version);
-	names = result_group_names(memo->ring);
 	total = sum_weights(def);
 	positions = palloc0((memo->ring->ngroups + 1) * sizeof(uint64));
 	ring_shares(&memo->ring->arcs, memo->ring->ngroups, positions);
 	for (uint32 i = 0; i < memo->ring->ngroups; i++)
-	{
-		double		expected = total > 0 ?
-			weight_value(def->weights[i]) / total : 0;
-		bool		nulls[6] = {false, false, false, false, false,
-		expected == 0};
-		Datum		values[6];
-
-		values[0] = names[i];
-		values[1] = def->weights[i];
-		values[2] = Int32GetDatum(memo->ring->groups[i].npoints);
-		values[3] = result_share(positions[i]);
-		values[4] = Float8GetDatum(expected);
-		values[5] = Float8GetDatum(nulls[5] ? 0 :
-								   DatumGetFloat8(values[3]) / expected);
-		result_put(set, values, nulls);
-	}
+		put_share(set, &memo->ring->groups[i], def->weights[i],
+				  total > 0 ? weight_value(def->weights[i]) / total : 0,
+				  positions[i]);
 	return (Datum) 0;
 }
 
@@ -255,6 +242,26 @@ compare_points(const void *a, const void *b)
 	uint32		y = ((const LookPoint *) b)->position;
 
 	return (x > y) - (x < y);
+}
+
+/*
+ * Adds the row of one group; without an expected share there is no ratio.
+ */
+static void
+put_share(ReturnSetInfo *set, const RingGroup *group, Datum weight,
+		  double expected, uint64 positions)
+{
+	bool		nulls[6] = {false, false, false, false, false, expected == 0};
+	Datum		values[6];
+
+	values[0] = PointerGetDatum(result_text(group->name));
+	values[1] = weight;
+	values[2] = Int32GetDatum(group->npoints);
+	values[3] = result_share(positions);
+	values[4] = Float8GetDatum(expected);
+	values[5] = Float8GetDatum(nulls[5] ? 0 :
+							   DatumGetFloat8(values[3]) / expected);
+	result_put(set, values, nulls);
 }
 
 static double

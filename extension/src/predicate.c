@@ -36,6 +36,7 @@ static char *slots_condition(RingPair rings, const DiffPair *pair,
 static void append_slots(StringInfo out, const char *position,
 						 uint32 modulus, const RingRange *slots, uint32 n);
 static void term_add(Term *term, const DiffSegment *segments, uint32 n);
+static text *any_term(const Term *terms, uint32 n, const char *position);
 static void append_term(StringInfo out, const Term *term,
 						const char *position);
 static char *multirange_literal(Datum multirange);
@@ -57,7 +58,6 @@ shardring_move_predicate(PG_FUNCTION_ARGS)
 	uint32		n;
 	char	   *position;
 	Term	   *terms;
-	StringInfoData out;
 
 	for (int i = 0; i < PG_NARGS(); i++)
 		if (PG_ARGISNULL(i) && i != 5 && i != 6)
@@ -74,16 +74,7 @@ shardring_move_predicate(PG_FUNCTION_ARGS)
 	to = require_shard(fcinfo, 4, rings.to, rings.from);
 	diff_plan(rings.from, rings.to, &shardring_env, &plan);
 	terms = collect_terms(rings, &plan, from, to, position, &n);
-	if (n == 0)
-		PG_RETURN_TEXT_P(cstring_to_text("false"));
-	initStringInfo(&out);
-	for (uint32 i = 0; i < n; i++)
-	{
-		if (i > 0)
-			appendStringInfoString(&out, " OR ");
-		append_term(&out, &terms[i], position);
-	}
-	PG_RETURN_TEXT_P(cstring_to_text_with_len(out.data, out.len));
+	PG_RETURN_TEXT_P(any_term(terms, n, position));
 }
 
 /*
@@ -255,6 +246,26 @@ term_add(Term *term, const DiffSegment *segments, uint32 n)
 	memcpy(term->segments + term->nsegments, segments,
 		   n * sizeof(DiffSegment));
 	term->nsegments += n;
+}
+
+/*
+ * The terms with OR between them; "false" without any.
+ */
+static text *
+any_term(const Term *terms, uint32 n, const char *position)
+{
+	StringInfoData out;
+
+	if (n == 0)
+		return cstring_to_text("false");
+	initStringInfo(&out);
+	for (uint32 i = 0; i < n; i++)
+	{
+		if (i > 0)
+			appendStringInfoString(&out, " OR ");
+		append_term(&out, &terms[i], position);
+	}
+	return cstring_to_text_with_len(out.data, out.len);
 }
 
 static void

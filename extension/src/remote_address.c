@@ -23,6 +23,8 @@
 #include "utils/syscache.h"
 
 static List *mapping_options(Oid server);
+static void add_options(RemoteAddress *address, List *options,
+						bool (*counts) (const char *keyword));
 static void add_option(RemoteAddress *address, const char *keyword,
 					   const char *value);
 static bool is_server_option(const char *keyword);
@@ -71,7 +73,6 @@ remote_find_address(const char *server_name, RemoteAddress *address)
 {
 	ForeignServer *server = GetForeignServerByName(server_name, true);
 	List	   *mapping;
-	ListCell   *cell;
 	int			space;
 
 	if (server == NULL)
@@ -85,20 +86,8 @@ remote_find_address(const char *server_name, RemoteAddress *address)
 	address->keywords = palloc(space * sizeof(char *));
 	address->values = palloc(space * sizeof(char *));
 	add_option(address, "fallback_application_name", "shardring");
-	foreach(cell, server->options)
-	{
-		DefElem    *option = lfirst(cell);
-
-		if (is_server_option(option->defname))
-			add_option(address, option->defname, defGetString(option));
-	}
-	foreach(cell, mapping)
-	{
-		DefElem    *option = lfirst(cell);
-
-		if (is_mapping_option(option->defname))
-			add_option(address, option->defname, defGetString(option));
-	}
+	add_options(address, server->options, is_server_option);
+	add_options(address, mapping, is_mapping_option);
 	if (!superuser() && !address->has_password)
 		return "the user mapping has no password, so only a superuser may "
 			"connect";
@@ -160,6 +149,27 @@ mapping_options(Oid server)
 	return result;
 }
 
+/*
+ * Adds those of the options that count.
+ */
+static void
+add_options(RemoteAddress *address, List *options,
+			bool (*counts) (const char *keyword))
+{
+	ListCell   *cell;
+
+	foreach(cell, options)
+	{
+		DefElem    *option = lfirst(cell);
+
+		if (counts(option->defname))
+			add_option(address, option->defname, defGetString(option));
+	}
+}
+
+/*
+ * Adds one; there is room for it.
+ */
 static void
 add_option(RemoteAddress *address, const char *keyword, const char *value)
 {
