@@ -164,6 +164,10 @@ cache_snapshot(void)
 	return GetActiveSnapshot();
 }
 
+/*
+ * A new epoch, unless the transaction is only about to end: what it reads
+ * until then is still its own.
+ */
 static void
 transaction_ended(XactEvent event, void *arg)
 {
@@ -173,6 +177,9 @@ transaction_ended(XactEvent event, void *arg)
 		epoch++;
 }
 
+/*
+ * A new epoch when own changes are taken back: command numbers are used again.
+ */
 static void
 subtransaction_ended(SubXactEvent event, SubTransactionId mine,
 					 SubTransactionId parent, void *arg)
@@ -319,6 +326,9 @@ memo_copy(CacheMemo *to, MemoryContext context, const CacheMemo *from,
 		memo_pin(to, from->compiled);
 }
 
+/*
+ * Lets the memo hold on to a compiled ring; it held none.
+ */
 static void
 memo_pin(CacheMemo *memo, CompiledRing *compiled)
 {
@@ -327,6 +337,9 @@ memo_pin(CacheMemo *memo, CompiledRing *compiled)
 	memo->ring = compiled->ring;
 }
 
+/*
+ * Gives back the ring the memo holds, if any.
+ */
 static void
 memo_unpin(CacheMemo *memo)
 {

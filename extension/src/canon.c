@@ -88,6 +88,9 @@ canon_fingerprint(const RingDef *def, char hex[65])
 	return true;
 }
 
+/*
+ * CanonTake that hashes what it is given.
+ */
 static bool
 canon_take_digest(void *arg, const uint8_t *bytes, size_t len)
 {
@@ -95,6 +98,9 @@ canon_take_digest(void *arg, const uint8_t *bytes, size_t len)
 	return digest_feed(DIGEST_SHA256, bytes, len);
 }
 
+/*
+ * The whole string; see the head of this file.
+ */
 static void
 canon_put_ring(CanonSink *sink, const RingDef *def)
 {
@@ -116,6 +122,9 @@ canon_put_ring(CanonSink *sink, const RingDef *def)
 	}
 }
 
+/*
+ * One group, with its points and shards.
+ */
 static void
 canon_put_group(CanonSink *sink, const RingGroupDef *group)
 {
@@ -142,6 +151,9 @@ canon_put_group(CanonSink *sink, const RingGroupDef *group)
 	}
 }
 
+/*
+ * A str: length and bytes.
+ */
 static void
 canon_put_name(CanonSink *sink, RingName name)
 {
@@ -149,6 +161,9 @@ canon_put_name(CanonSink *sink, RingName name)
 	canon_put_bytes(sink, name.bytes, name.len);
 }
 
+/*
+ * A u32, big-endian.
+ */
 static void
 canon_put_u32(CanonSink *sink, uint32_t number)
 {
@@ -164,6 +179,9 @@ canon_put_u32(CanonSink *sink, uint32_t number)
 	sink->used += 4;
 }
 
+/*
+ * Bytes as they are, however many.
+ */
 static void
 canon_put_bytes(CanonSink *sink, const void *bytes, size_t len)
 {
@@ -184,6 +202,9 @@ canon_put_bytes(CanonSink *sink, const void *bytes, size_t len)
 	}
 }
 
+/*
+ * Gives the block away, and begins it anew.
+ */
 static void
 canon_flush(CanonSink *sink)
 {

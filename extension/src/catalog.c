@@ -185,6 +185,10 @@ catalog_scan_begin(RowScan *scan, Oid schema, const char *name, text *ring,
 			   snapshot);
 }
 
+/*
+ * Starts a scan of a table by the first columns of its primary key; 42P01
+ * without the table.
+ */
 static void
 scan_begin(RowScan *scan, Oid schema, const char *name, int nkeys,
 		   ScanKey keys, Snapshot snapshot)
@@ -242,6 +246,9 @@ catalog_scan_name(RowScan *scan, int column)
 	return (RingName) {pnstrdup(VARDATA_ANY(name), len), len};
 }
 
+/*
+ * Ends a scan; what was copied from it stays.
+ */
 void
 catalog_scan_end(RowScan *scan)
 {

@@ -87,6 +87,7 @@ check_shape(const RingDef *def, const RingEnv *env, RingReport report,
 					 false);
 }
 
+/* check_structure, with or without looking for equal positions. */
 static bool
 check_all(Checker checker, bool positions)
 {
@@ -145,6 +146,7 @@ check_sizes(Checker *checker)
 	return npoints <= RING_MAX_POINTS;
 }
 
+/* Every group by itself, and their order. */
 static void
 check_groups(Checker *checker)
 {
@@ -164,6 +166,7 @@ check_groups(Checker *checker)
 	}
 }
 
+/* What one group says of itself; its slots when they can be compared. */
 static void
 check_group(Checker *checker, const RingGroupDef *group)
 {
@@ -302,6 +305,7 @@ check_collect(Checker *checker, const RingGroupDef *group,
 	return n;
 }
 
+/* Reports slots that the group has not. */
 static void
 check_outside(Checker *checker, const RingGroupDef *group,
 			  const RingShardDef *shard, RingRange range)
@@ -316,6 +320,7 @@ check_outside(Checker *checker, const RingGroupDef *group,
 			  CHECK_NAME(shard->name), slots.verb, group->slots - 1);
 }
 
+/* Reports slots on two shards. */
 static void
 check_overlap(Checker *checker, const RingGroupDef *group,
 			  const RingPiece *a, const RingPiece *b)
@@ -329,6 +334,7 @@ check_overlap(Checker *checker, const RingGroupDef *group,
 			  CHECK_NAME(group->shards[b->shard].name));
 }
 
+/* Reports slots on no shard. */
 static void
 check_hole(Checker *checker, const RingGroupDef *group, uint32_t lo,
 		   uint32_t hi)
@@ -339,6 +345,7 @@ check_hole(Checker *checker, const RingGroupDef *group, uint32_t lo,
 			  CHECK_NAME(group->name), slots.verb);
 }
 
+/* How to speak of the slots [lo, hi). */
 static CheckSlots
 check_name_slots(uint32_t lo, uint32_t hi)
 {
@@ -391,6 +398,7 @@ check_positions(Checker *checker)
 	}
 }
 
+/* Reports a position that two points have. */
 static void
 check_same_position(Checker *checker, uint32_t position, uint32_t a,
 					uint32_t b)
@@ -406,6 +414,7 @@ check_same_position(Checker *checker, uint32_t position, uint32_t a,
 				  CHECK_NAME(groups[a].name), CHECK_NAME(groups[b].name));
 }
 
+/* Every pin leads to the group it names, and their order. */
 static void
 check_pins(Checker *checker)
 {

@@ -223,6 +223,9 @@ compiled_share(CompiledRing *compiled)
 	cache_bytes += compiled->bytes;
 }
 
+/*
+ * Takes a ring that nobody holds out of the cache.
+ */
 static void
 compiled_evict(CompiledRing *compiled)
 {

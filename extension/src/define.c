@@ -300,6 +300,9 @@ resize_group(const CatalogDef *def, const Resize *resize, RingTaken *taken)
 	return points_array(points, resize->want);
 }
 
+/*
+ * Points as bigint[].
+ */
 static Datum
 points_array(const uint32 *points, uint32 n)
 {
@@ -314,6 +317,9 @@ points_array(const uint32 *points, uint32 n)
 	return PointerGetDatum(array);
 }
 
+/*
+ * By UTF-8 name.
+ */
 static int
 compare_resizes(const void *a, const void *b)
 {

@@ -136,6 +136,9 @@ catalog_read_zones(Oid schema, text *ring, int32 version,
 	return zones;
 }
 
+/*
+ * The rows of shard_group, in the order of the index.
+ */
 static void
 read_groups(CatalogDef *def, RowList *groups, RowScan *scan, int32 vnodes)
 {
@@ -160,6 +163,9 @@ read_groups(CatalogDef *def, RowList *groups, RowScan *scan, int32 vnodes)
 	}
 }
 
+/*
+ * The points of a group.  What is no position makes the definition malformed.
+ */
 static void
 read_points(CatalogDef *def, RingGroupDef *group, Datum points)
 {
@@ -206,6 +212,9 @@ wanted_points(int32 vnodes, Datum weight)
 	return DatumGetInt64(DirectFunctionCall1(numeric_int8, points));
 }
 
+/*
+ * The rows of shard_map, in the order of the index.
+ */
 static void
 read_maps(RowList *maps, RowScan *scan)
 {
@@ -291,6 +300,9 @@ give_maps(CatalogDef *def, RowList *groups, RowList *maps)
 	}
 }
 
+/*
+ * The rows of shard_pin, by position; store_pins finds their groups.
+ */
 static void
 read_pins(CatalogDef *def, RowList *pins, RowScan *scan)
 {
@@ -407,6 +419,9 @@ compare_groups(const void *a, const void *b)
 							 ((const RingGroupDef *) b)->utf8);
 }
 
+/*
+ * By UTF-8 name.
+ */
 static int
 compare_shards(const void *a, const void *b)
 {
@@ -414,6 +429,9 @@ compare_shards(const void *a, const void *b)
 							 ((const RingShardDef *) b)->utf8);
 }
 
+/*
+ * By UTF-8 name, for the groups of a compiled ring.
+ */
 static int
 compare_compiled(const void *a, const void *b)
 {

@@ -120,6 +120,9 @@ diff_collect(const Ring *from, const Ring *to, const uint32_t *stays,
 	diff_pair_up(list, env);
 }
 
+/*
+ * For each group of "from" the one of the same name in "to", or RING_NONE.
+ */
 static uint32_t *
 diff_match_groups(const Ring *from, const Ring *to, const RingEnv *env)
 {
@@ -209,6 +212,10 @@ diff_sort(DiffList *list, uint32_t nfrom, uint32_t nto, const RingEnv *env)
 	diff_scatter(spare, list->segments, list->nsegments, true, nfrom, env);
 }
 
+/*
+ * Copies the segments in the order of one of their groups; equals keep their
+ * order.
+ */
 static void
 diff_scatter(const DiffSegment *segments, DiffSegment *sorted, uint32_t n,
 			 bool by_from, uint32_t ngroups, const RingEnv *env)

@@ -218,6 +218,9 @@ diff_walk(DiffCounter *counter, const DiffPair *pair, uint64_t lo, uint64_t hi,
 	}
 }
 
+/*
+ * Sets the walk to the slot of a position.  A single run never ends.
+ */
 static void
 diff_cursor_set(DiffCursor *cursor, const RingGroup *group, uint64_t position)
 {
@@ -253,6 +256,9 @@ diff_cursor_step(DiffCursor *cursor, uint64_t step)
 	}
 }
 
+/*
+ * Adds positions to the cell of a pair of shards, which may be new.
+ */
 static void
 diff_add(DiffCounter *counter, uint32_t from_shard, uint32_t to_shard,
 		 uint64_t positions)
@@ -320,6 +326,9 @@ diff_room_for_cells(DiffCounter *counter, uint32_t nbuckets)
 	}
 }
 
+/*
+ * Forgets all cells and keeps their room.
+ */
 static void
 diff_clear_cells(DiffCounter *counter)
 {

@@ -86,6 +86,9 @@ diff_plan(const Ring *from, const Ring *to, const RingEnv *env,
 	}
 }
 
+/*
+ * What all pairs of groups share.
+ */
 static void
 diff_work_init(DiffWork *work, const Ring *from, const Ring *to,
 			   const RingEnv *env)
@@ -141,6 +144,9 @@ diff_add_moves(DiffWork *work, DiffPlan *plan, uint32_t pair,
 		diff_fill_own_slots(work, &plan->list.pairs[pair], moves, n);
 }
 
+/*
+ * Whether both are shards, and of different names.
+ */
 static bool
 diff_is_move(const DiffWork *work, uint32_t from_shard, uint32_t to_shard)
 {
@@ -276,6 +282,9 @@ diff_slots_of(const RingGroup *group, DiffRuns *runs, uint32_t shard,
 	return runs->slots + first;
 }
 
+/*
+ * Fills "runs" from the runs of a group.
+ */
 static void
 diff_sort_runs(const RingGroup *group, DiffRuns *runs, const RingEnv *env)
 {
@@ -318,6 +327,9 @@ diff_lower_bound(const uint32_t *numbers, uint32_t n, uint32_t wanted)
 	return lo;
 }
 
+/*
+ * By from_shard, then to_shard.
+ */
 static int
 diff_compare_cells(const void *a, const void *b)
 {
@@ -329,6 +341,9 @@ diff_compare_cells(const void *a, const void *b)
 	return (x->to_shard > y->to_shard) - (x->to_shard < y->to_shard);
 }
 
+/*
+ * By from_shard, to_shard, then slot.
+ */
 static int
 diff_compare_pieces(const void *a, const void *b)
 {

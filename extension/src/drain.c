@@ -105,6 +105,9 @@ drain_refuse_nulls(FunctionCallInfo fcinfo)
 					 errmsg("argument \"%s\" must not be null", names[i])));
 }
 
+/*
+ * When the time is over; 22023 for a negative timeout.
+ */
 static TimestampTz
 drain_deadline(Interval *timeout)
 {
@@ -187,6 +190,9 @@ drain_list(int *n)
 	return open;
 }
 
+/*
+ * Whether the process sends WAL: its transactions route nothing.
+ */
 static bool
 is_walsender(int pid)
 {
@@ -220,6 +226,9 @@ drain_still_open(VirtualTransactionId *open, int n)
 	return left;
 }
 
+/*
+ * Sleeps, unless the latch is set; a cancel ends it.
+ */
 static void
 drain_nap(long ms)
 {

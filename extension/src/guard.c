@@ -120,6 +120,10 @@ guard_of_statement(FunctionCallInfo fcinfo, TriggerData *data)
 	return guard;
 }
 
+/*
+ * Refuses a trigger that is not BEFORE and FOR EACH ROW, or has not two
+ * arguments.
+ */
 static void
 check_trigger(TriggerData *data)
 {
@@ -157,6 +161,9 @@ key_column(Relation table, const char *name)
 	return column;
 }
 
+/*
+ * 22004 if the key of the row is NULL, SR001 if it lives elsewhere.
+ */
 static void
 guard_row(const Guard *guard, Relation table, HeapTuple row)
 {
@@ -199,6 +206,9 @@ key_value(const Guard *guard, Datum value)
 	}
 }
 
+/*
+ * require_here for keys of one type.
+ */
 static Datum
 require_here(FunctionCallInfo fcinfo, KeyType type)
 {
@@ -243,6 +253,9 @@ check_here(const CacheMemo *memo, uint32 position, Relation table)
 		refuse_position(memo, &place, table);
 }
 
+/*
+ * Whether this database is that shard; names are compared by bytes.
+ */
 static bool
 is_here(RingName shard)
 {
@@ -250,6 +263,9 @@ is_here(RingName shard)
 		memcmp(setting_shard, shard.bytes, shard.len) == 0;
 }
 
+/*
+ * Raises SR001 with the place in DETAIL; "table" may be NULL.
+ */
 static void
 refuse_position(const CacheMemo *memo, const RingPlace *place,
 				Relation table)

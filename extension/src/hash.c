@@ -193,6 +193,9 @@ hash_md5_end(uint32_t *position)
 	return true;
 }
 
+/*
+ * FNV-1a with 32 bits, going on from "state".
+ */
 static uint32_t
 hash_fnv1a(uint32_t state, const unsigned char *bytes, size_t len)
 {
@@ -255,6 +258,9 @@ hash_murmur3_end(const HashStream *stream)
 	return h;
 }
 
+/*
+ * Takes a full block into the state.
+ */
 static uint32_t
 hash_murmur3_mix(uint32_t state, uint32_t block)
 {
@@ -263,6 +269,9 @@ hash_murmur3_mix(uint32_t state, uint32_t block)
 	return state * 5 + UINT32_C(0xe6546b64);
 }
 
+/*
+ * What is done to a block, or the tail, before it is taken in.
+ */
 static uint32_t
 hash_murmur3_scramble(uint32_t block)
 {

@@ -158,6 +158,9 @@ key_utf8_name(RingName name)
 	return (RingName) {utf8, strlen(utf8)};
 }
 
+/*
+ * The position of a text key, of its hash tag if that is asked for.
+ */
 static uint32
 key_text_position(HashKind hash, bool hash_tags, text *key)
 {

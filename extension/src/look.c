@@ -235,6 +235,9 @@ collect_group(const RingDef *def, uint32 group, LookPoint *out)
 	pfree(salts);
 }
 
+/*
+ * By position.
+ */
 static int
 compare_points(const void *a, const void *b)
 {
@@ -264,6 +267,9 @@ put_share(ReturnSetInfo *set, const RingGroup *group, Datum weight,
 	result_put(set, values, nulls);
 }
 
+/*
+ * All weights of a version together.
+ */
 static double
 sum_weights(const CatalogDef *def)
 {
@@ -274,6 +280,9 @@ sum_weights(const CatalogDef *def)
 	return total;
 }
 
+/*
+ * A weight as a double; only shares that are expected are made of it.
+ */
 static double
 weight_value(Datum weight)
 {

@@ -172,6 +172,9 @@ put_move(ReturnSetInfo *set, const MoveNames *names, const DiffMove *move,
 	result_put(set, values, nulls);
 }
 
+/*
+ * moves for keys of one type; the hash is the same in all versions.
+ */
 static Datum
 moves(FunctionCallInfo fcinfo, KeyType type)
 {

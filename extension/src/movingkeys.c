@@ -133,6 +133,9 @@ shardring_key_expression(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(key_expression(&column)));
 }
 
+/*
+ * Begins a result over the two versions of arguments 0 to 2.
+ */
 static void
 moves_begin(KeyMoves *moves, FunctionCallInfo fcinfo)
 {
@@ -173,6 +176,9 @@ moves_add(KeyMoves *moves, KeyType type, Datum key, bool isnull)
 	MemoryContextReset(moves->per_key);
 }
 
+/*
+ * Adds the row of a key that moves.
+ */
 static void
 moves_put(KeyMoves *moves, KeyType type, Datum key, uint32 position,
 		  const RingPlace *from, const RingPlace *to)
@@ -242,6 +248,9 @@ find_column(Oid relation, const char *name)
 	return column;
 }
 
+/*
+ * SQL for the values of a column as their key type.
+ */
 static char *
 key_expression(const KeyColumn *column)
 {
@@ -270,6 +279,9 @@ run_query(const char *query, DestReceiver *receiver)
 	SPI_finish();
 }
 
+/*
+ * Nothing to be done: the query has one column of a known type.
+ */
 static void
 receiver_startup(DestReceiver *self, int operation, TupleDesc typeinfo)
 {
@@ -289,11 +301,17 @@ receiver_receive(TupleTableSlot *slot, DestReceiver *self)
 	return true;
 }
 
+/*
+ * Nothing to be done: the rows are in the result already.
+ */
 static void
 receiver_shutdown(DestReceiver *self)
 {
 }
 
+/*
+ * Nothing to be freed: the receiver is on the stack.
+ */
 static void
 receiver_destroy(DestReceiver *self)
 {

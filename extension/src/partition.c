@@ -141,6 +141,9 @@ number_of(const CacheMemo *memo, uint32 shard)
 	return &kept->numbers[shard];
 }
 
+/*
+ * The number of a shard from the tables; XX001 when it has none.
+ */
 static int32
 read_number(FunctionCallInfo fcinfo, const Ring *ring, uint32 shard)
 {
@@ -160,6 +163,9 @@ read_number(FunctionCallInfo fcinfo, const Ring *ring, uint32 shard)
 	return number;
 }
 
+/*
+ * Raises that the shard has a number, but PL/Proxy no partition for it.
+ */
 static void
 refuse_partition(text *ring, RingName shard)
 {
@@ -243,6 +249,10 @@ count_partitions(const char *ring)
 	return count;
 }
 
+/*
+ * The backend hears that a foreign server changed; any, as the hash is not
+ * looked at.
+ */
 static void
 server_changed(Datum arg, int cache, uint32 hash)
 {

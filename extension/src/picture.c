@@ -176,6 +176,9 @@ compare_gains(const void *a, const void *b)
 	return x != y ? y - x : compare_entries(a, b);
 }
 
+/*
+ * The band of who owns what.
+ */
 static PictureBand
 paint_owners(const Ring *ring, const uint32 *colours)
 {
@@ -231,6 +234,9 @@ find_moves(const Ring *from, const Ring *to, uint32 *n, uint64 *gained)
 	return parts;
 }
 
+/*
+ * By position.
+ */
 static int
 compare_parts(const void *a, const void *b)
 {
@@ -240,6 +246,9 @@ compare_parts(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/*
+ * The band of what moves, in the colour of whom it moves to.
+ */
 static PictureBand
 paint_moves(const MovingPart *parts, uint32 n, const uint32 *colours)
 {
@@ -271,12 +280,18 @@ paint_moves(const MovingPart *parts, uint32 n, const uint32 *colours)
 	return brush_finish(brush);
 }
 
+/*
+ * A brush that nothing was paid to.
+ */
 static Brush *
 brush_create(void)
 {
 	return palloc0(sizeof(Brush));
 }
 
+/*
+ * Pays in a length of a colour, for brush_paint.
+ */
 static void
 brush_pay(Brush *brush, uint32 colour, double length)
 {

@@ -81,6 +81,9 @@ shardring_replicas_for_uuid(PG_FUNCTION_ARGS)
 	return replicas(fcinfo, KEY_UUID);
 }
 
+/*
+ * replicas_for for keys of one type, with or without a version.
+ */
 static Datum
 replicas(FunctionCallInfo fcinfo, KeyType type)
 {
@@ -130,6 +133,9 @@ place_zones(FunctionCallInfo fcinfo, const CacheMemo *memo)
 	return zones;
 }
 
+/*
+ * Reads the zones of the version; after an error they count as not read.
+ */
 static void
 read_zones(FunctionCallInfo fcinfo, const CacheMemo *memo, PlaceZones *zones)
 {
@@ -197,6 +203,9 @@ compare_zones(const void *a, const void *b, void *names)
 	});
 }
 
+/*
+ * Begins with no group met; no more are wanted than there are.
+ */
 static void
 placing_init(Placing *placing, const Ring *ring, const PlaceZones *zones,
 			 int32 wanted)
@@ -260,6 +269,9 @@ placing_meet(Placing *placing, uint32 group)
 		placing->deferred[placing->ndeferred++] = group;
 }
 
+/*
+ * Whether no group that is still to be met can be among those wanted.
+ */
 static bool
 placing_done(const Placing *placing)
 {
@@ -268,6 +280,9 @@ placing_done(const Placing *placing)
 		 placing->nchosen + placing->ndeferred >= placing->wanted);
 }
 
+/*
+ * Adds the row of one copy; ranks count from 0 here.
+ */
 static void
 put_replica(ReturnSetInfo *set, const Placing *placing, uint32 rank,
 			uint32 position)

@@ -162,6 +162,9 @@ require_shard(FunctionCallInfo fcinfo, int arg, const Ring *ring,
 					 "are not swapped.") : 0));
 }
 
+/*
+ * Sets *number to that of the shard of this name; false if there is none.
+ */
 static bool
 find_shard(const Ring *ring, text *name, uint32 *number)
 {
@@ -224,6 +227,9 @@ slots_condition(RingPair rings, const DiffPair *pair, const DiffMove *move,
 	return out.data;
 }
 
+/*
+ * Appends the condition on slots, unless all slots of the group are meant.
+ */
 static void
 append_slots(StringInfo out, const char *position, uint32 modulus,
 			 const RingRange *slots, uint32 n)
@@ -235,6 +241,9 @@ append_slots(StringInfo out, const char *position, uint32 modulus,
 					 modulus);
 }
 
+/*
+ * Adds positions to a term, in any order.
+ */
 static void
 term_add(Term *term, const DiffSegment *segments, uint32 n)
 {
@@ -268,6 +277,9 @@ any_term(const Term *terms, uint32 n, const char *position)
 	return cstring_to_text_with_len(out.data, out.len);
 }
 
+/*
+ * Appends one term in parentheses.
+ */
 static void
 append_term(StringInfo out, const Term *term, const char *position)
 {
@@ -288,6 +300,9 @@ multirange_literal(Datum multirange)
 												  multirange));
 }
 
+/*
+ * An argument as a string; it is not NULL.
+ */
 static char *
 text_argument(FunctionCallInfo fcinfo, int arg)
 {

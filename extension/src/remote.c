@@ -195,6 +195,7 @@ wait_for_talks(Talks *talks)
 	}
 }
 
+/* Milliseconds until the nearest deadline. */
 static long
 time_to_wait(const Talks *talks)
 {
@@ -207,6 +208,7 @@ time_to_wait(const Talks *talks)
 	return (long) ceil(Max(nearest, 0));
 }
 
+/* Gives up on servers whose time is over. */
 static void
 expire_talks(Talks *talks)
 {
@@ -223,6 +225,7 @@ expire_talks(Talks *talks)
 	}
 }
 
+/* Closes whatever is open, also after an error. */
 static void
 end_talks(Talks *talks)
 {
@@ -260,6 +263,7 @@ talk_start(Talks *talks, Talk *talk)
 		talk_fail(talks, talk, PQerrorMessage(talk->conn));
 }
 
+/* Something happened on the socket. */
 static void
 talk_advance(Talks *talks, Talk *talk)
 {
@@ -269,6 +273,7 @@ talk_advance(Talks *talks, Talk *talk)
 		talk_listen(talks, talk);
 }
 
+/* Goes on connecting; once connected, asks for the transaction. */
 static void
 talk_connect(Talks *talks, Talk *talk)
 {
@@ -382,6 +387,7 @@ talk_refused(Talks *talks, Talk *talk)
 			  PQerrorMessage(talk->conn));
 }
 
+/* A command is done: on to the next one. */
 static void
 talk_next(Talks *talks, Talk *talk)
 {
@@ -448,6 +454,7 @@ talk_fail(Talks *talks, Talk *talk, const char *error)
 	talk_end(talks, talk);
 }
 
+/* Ends the conversation, well or not. */
 static void
 talk_end(Talks *talks, Talk *talk)
 {
@@ -457,6 +464,7 @@ talk_end(Talks *talks, Talk *talk)
 	talk_close(talk);
 }
 
+/* Gives back what the conversation holds; also twice. */
 static void
 talk_close(Talk *talk)
 {
@@ -471,11 +479,13 @@ talk_close(Talk *talk)
 	talk->holds_fd = false;
 }
 
+/* Notices of other servers are not ours to show. */
 static void
 ignore_notice(void *arg, const char *message)
 {
 }
 
+/* The time, for differences only. */
 static double
 now_ms(void)
 {

@@ -131,6 +131,9 @@ result_put(ReturnSetInfo *set, const Datum *values, const bool *nulls)
 						 unconstify(bool *, nulls));
 }
 
+/*
+ * n names as text, each "stride" bytes after the one before.
+ */
 static Datum *
 name_datums(uint32 n, const char *first, size_t stride)
 {
@@ -143,6 +146,9 @@ name_datums(uint32 n, const char *first, size_t stride)
 	return datums;
 }
 
+/*
+ * A finite bound of a range: a lower one belongs to it, an upper one not.
+ */
 static RangeBound
 bound(Datum value, bool lower)
 {

@@ -120,6 +120,7 @@ ring_build_shards(Ring *ring, const RingDef *def, const RingEnv *env)
 	return indexes;
 }
 
+/* Numbers the shards by name, tells each reference, and keeps the names. */
 static void
 ring_index_shards(Ring *ring, RingShardRef *refs, size_t n,
 				  const RingEnv *env)
@@ -149,6 +150,7 @@ ring_index_shards(Ring *ring, RingShardRef *refs, size_t n,
 	}
 }
 
+/* Fills Ring.groups. */
 static void
 ring_build_groups(Ring *ring, const RingDef *def,
 				  const uint32_t *shard_indexes, const RingEnv *env)
@@ -214,6 +216,7 @@ ring_build_runs(RingGroup *group, const RingGroupDef *def,
 		ring_push_run(group, group->slots, RING_NONE);
 }
 
+/* Appends a run, or lengthens the last one when it is on the same shard. */
 static void
 ring_push_run(RingGroup *group, uint32_t end, uint32_t shard)
 {
@@ -412,6 +415,7 @@ ring_bucket_bits(uint64_t narcs)
 	return bits;
 }
 
+/* How many pins lead to a group. */
 static uint32_t
 ring_count_pins(const RingDef *def)
 {
@@ -424,6 +428,7 @@ ring_count_pins(const RingDef *def)
 	return n;
 }
 
+/* How many points all groups have together. */
 static uint64_t
 ring_count_points(const RingDef *def)
 {
@@ -447,6 +452,7 @@ ring_copy_names(RingName *name, RingName *utf8, const RingEnv *env)
 	*utf8 = same ? *name : ring_copy_name(*utf8, env);
 }
 
+/* A copy of a name that lives as long as the ring. */
 static RingName
 ring_copy_name(RingName name, const RingEnv *env)
 {
@@ -457,6 +463,7 @@ ring_copy_name(RingName name, const RingEnv *env)
 	return (RingName) {bytes, name.len};
 }
 
+/* By UTF-8 name. */
 static int
 ring_compare_refs(const void *a, const void *b)
 {
@@ -464,6 +471,7 @@ ring_compare_refs(const void *a, const void *b)
 							 ((const RingShardRef *) b)->utf8);
 }
 
+/* By first slot. */
 static int
 ring_compare_pieces(const void *a, const void *b)
 {
@@ -473,6 +481,7 @@ ring_compare_pieces(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Room for n of something; also where n is 0. */
 static void *
 ring_alloc(const RingEnv *env, size_t n, size_t size)
 {

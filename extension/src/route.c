@@ -159,6 +159,9 @@ shardring_require_version(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(version);
 }
 
+/*
+ * key_position for keys of one type.
+ */
 static Datum
 key_position_of(FunctionCallInfo fcinfo, KeyType type)
 {
@@ -168,6 +171,9 @@ key_position_of(FunctionCallInfo fcinfo, KeyType type)
 								 PG_GETARG_DATUM(0)));
 }
 
+/*
+ * shard_for for keys of one type, with or without a version.
+ */
 static Datum
 shard_for(FunctionCallInfo fcinfo, KeyType type)
 {
@@ -177,6 +183,9 @@ shard_for(FunctionCallInfo fcinfo, KeyType type)
 												 type, PG_GETARG_DATUM(1))));
 }
 
+/*
+ * locate for keys of one type, with or without a version.
+ */
 static Datum
 locate(FunctionCallInfo fcinfo, KeyType type)
 {
@@ -210,6 +219,9 @@ asked_ring(FunctionCallInfo fcinfo, int arg)
 	return cache_get_routable(fcinfo, 0, PG_GETARG_TEXT_PP(0), wanted);
 }
 
+/*
+ * The name of the shard that holds a position.
+ */
 static text *
 shard_of(const Ring *ring, uint32 position)
 {

@@ -51,6 +51,9 @@ shardring_ask_servers(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/*
+ * An answer to be filled in for each server, in their order.
+ */
 static RemoteAnswer *
 read_servers(ArrayType *servers, int *n)
 {
@@ -62,6 +65,9 @@ read_servers(ArrayType *servers, int *n)
 	return answers;
 }
 
+/*
+ * Arguments 1 and 2 of ask_servers.
+ */
 static RemoteQuestion
 read_question(FunctionCallInfo fcinfo)
 {
@@ -97,6 +103,9 @@ read_texts(ArrayType *array, int *n)
 	return texts;
 }
 
+/*
+ * Adds the row of one server.
+ */
 static void
 put_answer(ReturnSetInfo *set, const RemoteAnswer *answer)
 {
@@ -119,6 +128,9 @@ put_answer(ReturnSetInfo *set, const RemoteAnswer *answer)
 	result_put(set, values, nulls);
 }
 
+/*
+ * The values of an answer, at least one, as text[].
+ */
 static Datum
 values_array(const RemoteAnswer *answer)
 {

@@ -105,6 +105,9 @@ sim_number(FunctionCallInfo fcinfo, int arg, const char *name)
 	return number;
 }
 
+/*
+ * 54000 when the larger ring would have too many points for its hash.
+ */
 static void
 sim_check_points(HashKind hash, uint64 points)
 {
@@ -171,6 +174,9 @@ sim_choose_points(HashKind hash, RingGroupDef *group, uint32 n,
 	group->npoints = n;
 }
 
+/*
+ * The name of a group.
+ */
 static RingName
 sim_name(uint32 i)
 {
@@ -268,6 +274,9 @@ sim_key(Simulation *sim, uint32 position)
 	}
 }
 
+/*
+ * Adds the row of a scheme, in shares of all keys.
+ */
 static void
 sim_put(ReturnSetInfo *set, const Simulation *sim, const char *name,
 		SimScheme scheme, uint32 keys)

@@ -125,6 +125,9 @@ svg_write(const Picture *picture)
 	return cstring_to_text_with_len(svg.data, svg.len);
 }
 
+/*
+ * Where things are in this picture.
+ */
 static SvgLayout
 svg_layout(const Picture *picture)
 {
@@ -144,6 +147,9 @@ svg_layout(const Picture *picture)
 	return layout;
 }
 
+/*
+ * Where the legend is and how it is divided.
+ */
 static SvgLegend
 svg_legend(const Picture *picture)
 {
@@ -162,6 +168,9 @@ svg_legend(const Picture *picture)
 	};
 }
 
+/*
+ * What comes before the first band.
+ */
 static void
 write_start(StringInfo svg, const Picture *picture, const SvgLayout *layout)
 {
@@ -251,6 +260,9 @@ write_point(StringInfo path, const SvgLayout *layout, double radius,
 					 layout->y - radius * cos(fraction * TURN));
 }
 
+/*
+ * All pieces of one colour of a band, and what they are.
+ */
 static void
 write_path(StringInfo svg, const Picture *picture, uint32 colour,
 		   const char *path, double positions, bool moves)
@@ -304,6 +316,9 @@ write_words(StringInfo svg, const Picture *picture, const SvgLayout *layout)
 						picture->npoints == 1 ? "" : "s"));
 }
 
+/*
+ * One line of words, centred in the ring.
+ */
 static void
 write_line(StringInfo svg, const SvgLayout *layout, double y, double font,
 		   const char *style, const char *words)
@@ -313,6 +328,9 @@ write_line(StringInfo svg, const SvgLayout *layout, double y, double font,
 					 layout->x, y, font, style, words);
 }
 
+/*
+ * The legend, column by column.
+ */
 static void
 write_legend(StringInfo svg, const Picture *picture)
 {
@@ -383,6 +401,9 @@ write_entry(StringInfo svg, const Picture *picture, const SvgLegend *legend,
 	appendStringInfoChar(svg, '\n');
 }
 
+/*
+ * A share in percent, its right edge at x.
+ */
 static void
 write_number(StringInfo svg, double x, double y, double share,
 			 const char *sign)
