@@ -29,7 +29,8 @@ SHLIB_LINK = $(libpq) -lcrypto \
 	-Wl,--version-script=$(srcdir)/extension/src/exports.map
 
 REGRESS := $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
-ISOLATION := $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
+ISOLATION := $(patsubst test/specs/%.spec,%, \
+	$(sort $(wildcard test/specs/*.spec)))
 ISOLATION_OPTS = --inputdir=$(srcdir)/test
 EXTRA_CLEAN = $(UNIT_BUILD) test/output output_iso
 
@@ -75,7 +76,8 @@ UNIT_HEADERS = $(wildcard extension/src/*.h test/unit/*.h)
 
 unit-programs: $(UNIT_PROGRAMS)
 
-$(UNIT_PROGRAMS): $(UNIT_BUILD)/%: $(UNIT_BUILD)/%.o $(UNIT_SHARED) $(UNIT_PURE)
+$(UNIT_PROGRAMS): $(UNIT_BUILD)/%: \
+		$(UNIT_BUILD)/%.o $(UNIT_SHARED) $(UNIT_PURE)
 	$(CC) $(UNIT_ALL_CFLAGS) -o $@ $^ -lcmocka -lcrypto -lm
 
 $(UNIT_BUILD)/pure/%.o: extension/src/%.c $(UNIT_HEADERS) Makefile
@@ -125,5 +127,5 @@ format:
 
 .PHONY: all install installcheck uninstall clean unit-programs \
 	test test-unit test-regress test-isolation test-tap test-hostile \
-	test-majors test-analysers test-asan test-jit test-faults coverage fuzz demo \
-	demo-proxy bench format
+	test-majors test-analysers test-asan test-jit test-faults coverage fuzz \
+	demo demo-proxy bench format

@@ -69,6 +69,7 @@ build_shared()
 {
 	local file
 	export WORK
+	# shellcheck disable=SC2016	# that shell's own $1
 	for file in "$TREE"/extension/src/{digest,hash,ring*,check,canon,diff*}.c \
 		"$TREE"/test/unit/{chance,model,support}.c "$FUZZ/chance_of_bytes.c"
 	do
