@@ -1662,6 +1662,9 @@ BEGIN
 		pin_rows = (SELECT count(*) FROM shardring.shard_pin AS p
 					WHERE p.ring = v.ring AND p.version = v.version)
 	WHERE v.ring = seal.ring AND v.version = draft.version;
+	/* plain SQL may have given the draft a number of its own */
+	UPDATE shardring.ring AS r SET last_version = draft.version
+	WHERE r.ring = seal.ring AND r.last_version < draft.version;
 	PERFORM shardring.number_shards(ring, draft.version);
 END
 $body$;
@@ -2568,12 +2571,15 @@ BEGIN
 		UNION SELECT p.ring FROM shardring.shard_pin AS p
 		UNION SELECT s.ring FROM shardring.shard AS s
 		UNION SELECT a.ring FROM shardring.activation AS a
+		UNION SELECT p.ring FROM shardring.shard_probe AS p
 		ORDER BY 1
 	LOOP
 		CONTINUE WHEN one <> problems.ring;
 		known := true;
 		RETURN QUERY SELECT one, NULL::integer, p.problem
 			FROM shardring.ring_problems(one) AS p;
+		RETURN QUERY SELECT one, NULL::integer, p.problem
+			FROM shardring.history_problems(one) AS p;
 		RETURN QUERY SELECT one, p.version, p.problem
 			FROM shardring.stray_rows(one) AS p;
 		RETURN QUERY SELECT one, v.version, p.problem
@@ -2630,15 +2636,6 @@ BEGIN ATOMIC
 	GROUP BY r.last_version
 	HAVING max(v.version) > r.last_version
 	UNION ALL
-	SELECT format('the history ends with %s, the active version is %s',
-				  coalesce('version ' || max(a.version), 'nothing'),
-				  coalesce(r.active_version::text, 'none'))
-	FROM shardring.ring AS r
-		LEFT JOIN shardring.activation AS a ON a.ring = r.ring
-	WHERE r.ring = ring_problems.ring
-	GROUP BY r.active_version
-	HAVING max(a.version) IS DISTINCT FROM r.active_version
-	UNION ALL
 	SELECT CASE count(*) WHEN 1
 		THEN format('the only shard has number %s, not 0', min(s.number))
 		ELSE format('%s shards have numbers from %s to %s, not from 0 to %s',
@@ -2649,6 +2646,38 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION shardring.ring_problems(text) IS
 	'internal: problems of a ring that belong to no version';
+
+CREATE FUNCTION shardring.history_problems(ring text)
+RETURNS TABLE (problem text)
+LANGUAGE sql STABLE PARALLEL SAFE COST 1000 ROWS 10
+BEGIN ATOMIC
+	SELECT format('the history ends with %s, the active version is %s',
+				  coalesce('version ' || max(a.version), 'nothing'),
+				  coalesce(r.active_version::text, 'none'))
+	FROM shardring.ring AS r
+		LEFT JOIN shardring.activation AS a ON a.ring = r.ring
+	WHERE r.ring = history_problems.ring
+	GROUP BY r.active_version
+	HAVING max(a.version) IS DISTINCT FROM r.active_version
+	UNION ALL
+	SELECT CASE WHEN h.from_version IS DISTINCT FROM h.version_before THEN
+			format('version %s was activated after %s, the history has %s '
+				   'before it', h.version,
+				   coalesce('version ' || h.from_version, 'nothing'),
+				   coalesce('version ' || h.version_before, 'nothing'))
+		ELSE format('version %s was activated earlier than version %s',
+					h.version, h.version_before) END
+	FROM (SELECT a.version, a.from_version, a.activated_at,
+			  lag(a.version) OVER history AS version_before,
+			  lag(a.activated_at) OVER history AS activated_before
+		  FROM shardring.activation AS a
+		  WHERE a.ring = history_problems.ring
+		  WINDOW history AS (ORDER BY a.version)) AS h
+	WHERE h.from_version IS DISTINCT FROM h.version_before
+		OR h.activated_at < h.activated_before;
+END;
+COMMENT ON FUNCTION shardring.history_problems(text) IS
+	'internal: what is missing or out of order in the history of a ring';
 
 CREATE FUNCTION shardring.stray_rows(ring text)
 RETURNS TABLE (version integer, problem text)
@@ -3790,23 +3819,48 @@ COMMENT ON FUNCTION shardring.require_here(text, uuid) IS
 
 /* ---------- Proxies and shards: addresses ---------- */
 
+CREATE FUNCTION shardring.require_ring(ring text) RETURNS shardring.ring
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	found_row shardring.ring;
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring);
+	SELECT r.* INTO found_row FROM shardring.ring AS r
+	WHERE r.ring = require_ring.ring;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'ring "%" does not exist', ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
+	RETURN found_row;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_ring(text) IS
+	'internal: the row of a ring, which must exist';
+
 CREATE FUNCTION shardring.live_shards(ring text)
 RETURNS TABLE (shard text, number integer, server text)
-LANGUAGE sql STABLE PARALLEL SAFE COST 1000 ROWS 10
-BEGIN ATOMIC
-	SELECT s.shard, s.number, coalesce(s.server, s.shard)
-	FROM shardring.shard AS s
-		JOIN shardring.ring AS r ON r.ring = s.ring
-	WHERE s.ring = live_shards.ring
-		AND EXISTS (
-			SELECT FROM shardring.ring_version AS v
-				JOIN shardring.shard_map AS m
-					ON m.ring = v.ring AND m.version = v.version
-			WHERE v.ring = s.ring AND v.sealed_at IS NOT NULL
-				AND v.version >= coalesce(r.active_version, 1)
-				AND m.shard = s.shard)
-	ORDER BY s.number;
-END;
+LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1000 ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	ours shardring.ring := shardring.require_ring(ring);
+BEGIN
+	RETURN QUERY
+		SELECT s.shard, s.number, coalesce(s.server, s.shard)
+		FROM shardring.shard AS s
+		WHERE s.ring = ours.ring
+			AND EXISTS (
+				SELECT FROM shardring.ring_version AS v
+					JOIN shardring.shard_map AS m
+						ON m.ring = v.ring AND m.version = v.version
+				WHERE v.ring = s.ring AND v.sealed_at IS NOT NULL
+					AND v.version >= coalesce(ours.active_version, 1)
+					AND m.shard = s.shard)
+		ORDER BY s.number;
+END
+$body$;
 COMMENT ON FUNCTION shardring.live_shards(text) IS
 	'shards of the active version and of sealed newer ones, with servers';
 
@@ -3831,7 +3885,7 @@ DECLARE
 	old_names text[];
 	old_addresses text[];
 BEGIN
-	PERFORM shardring.refuse_null('ring', ring);
+	PERFORM shardring.require_ring(ring);
 	addresses := shardring.partition_addresses(ring);
 	SELECT w.fdwname, p.names, p.addresses
 	INTO wrapper, old_names, old_addresses
@@ -4060,7 +4114,6 @@ AS $body$
 DECLARE
 	ours shardring.ring;
 BEGIN
-	PERFORM shardring.refuse_null('ring', ring);
 	ours := shardring.require_ring(ring);
 	RETURN QUERY
 		SELECT l.shard, l.server, a.server_version IS NOT NULL, a.error,
@@ -4084,26 +4137,6 @@ $body$;
 COMMENT ON FUNCTION shardring.shard_status(text) IS
 	'asks every shard at once which version it has active';
 REVOKE EXECUTE ON FUNCTION shardring.shard_status(text) FROM PUBLIC;
-
-CREATE FUNCTION shardring.require_ring(ring text) RETURNS shardring.ring
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $body$
-DECLARE
-	found_row shardring.ring;
-BEGIN
-	SELECT r.* INTO found_row FROM shardring.ring AS r
-	WHERE r.ring = require_ring.ring;
-	IF NOT FOUND THEN
-		RAISE EXCEPTION 'ring "%" does not exist', ring
-			USING ERRCODE = 'undefined_object';
-	END IF;
-	RETURN found_row;
-END
-$body$;
-COMMENT ON FUNCTION shardring.require_ring(text) IS
-	'internal: the row of a ring, which must exist';
-REVOKE EXECUTE ON FUNCTION shardring.require_ring(text) FROM PUBLIC;
 
 /* What comes from elsewhere is not trusted to be a version. */
 CREATE FUNCTION shardring.ask_versions(
@@ -4271,13 +4304,19 @@ REVOKE EXECUTE ON FUNCTION shardring.probe(text) FROM PUBLIC;
 
 CREATE FUNCTION shardring.suspects(ring text, failures integer DEFAULT 3)
 RETURNS SETOF shardring.shard_probe
-LANGUAGE sql STABLE PARALLEL SAFE COST 1000 ROWS 10
-BEGIN ATOMIC
-	SELECT p.*
-	FROM shardring.shard_probe AS p
-		JOIN shardring.live_shards(suspects.ring) AS l ON l.shard = p.shard
-	WHERE p.ring = suspects.ring AND p.failures >= suspects.failures
-	ORDER BY l.number;
-END;
+LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1000 ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	PERFORM shardring.require_ring(ring);
+	RETURN QUERY
+		SELECT p.*
+		FROM shardring.shard_probe AS p
+			JOIN shardring.live_shards(suspects.ring) AS l
+				ON l.shard = p.shard
+		WHERE p.ring = suspects.ring AND p.failures >= suspects.failures
+		ORDER BY l.number;
+END
+$body$;
 COMMENT ON FUNCTION shardring.suspects(text, integer) IS
 	'shards that failed so often in a row, by what probe found';

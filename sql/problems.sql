@@ -213,6 +213,26 @@ SELECT ring, try(ring), problem FROM shardring.problems()
 WHERE problem NOT LIKE 'fingerprint%' ORDER BY ring, problem COLLATE "C";
 SELECT try('r');
 
+-- a history with a hole, one that runs backwards, and a probe of no ring
+CREATE FUNCTION next_version(ring text) RETURNS integer LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM shardring.draft_version(ring);
+	PERFORM shardring.set_vnodes(ring, shardring.active_version(ring) + 10);
+	RETURN shardring.activate(ring);
+END $$;
+SELECT make_ring(r) FROM unnest('{hole in history,backwards}'::text[]) AS r;
+SELECT r, next_version(r), next_version(r) FROM unnest('{hole in history,backwards}'::text[]) AS r;
+SELECT * FROM shardring.problems('hole in history');
+SELECT * FROM shardring.problems('backwards');
+BEGIN;
+SET LOCAL session_replication_role = replica;
+DELETE FROM shardring.activation WHERE ring = 'hole in history' AND version = 2;
+UPDATE shardring.activation SET activated_at = '2001-01-01' WHERE ring = 'backwards' AND version = 3;
+INSERT INTO shardring.shard_probe (ring, shard, failures) VALUES ('ghost', 'x', 3);
+COMMIT;
+SELECT * FROM shardring.problems('hole in history');
+SELECT * FROM shardring.problems('backwards');
+SELECT * FROM shardring.problems('ghost');
 DROP EXTENSION shardring;
 DROP TABLE planted;
-DROP FUNCTION make_ring, try, refused;
+DROP FUNCTION make_ring, next_version, try, refused;

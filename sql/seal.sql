@@ -544,6 +544,20 @@ SELECT * FROM shardring.problems('r');
 SELECT ring, version, left(problem, 25) FROM shardring.problems('other');
 SELECT * FROM shardring.problems('none');
 SELECT * FROM shardring.problems('');
+-- a number that plain SQL gave is not given again
+SELECT shardring.create_ring('numbers');
+SELECT shardring.add_group('numbers', 'g', ARRAY['one']);
+SELECT shardring.activate('numbers');
+INSERT INTO shardring.ring_version (ring, version, vnodes) VALUES ('numbers', 7, 3);
+INSERT INTO shardring.shard_group (ring, version, group_name, weight, slots, points)
+SELECT g.ring, 7, g.group_name, 1, 1, g.points[1:3] FROM shardring.shard_group AS g WHERE g.ring = 'numbers';
+INSERT INTO shardring.shard_map VALUES ('numbers', 7, 'g', 'two', '{[0,1)}');
+SELECT shardring.activate('numbers', 7, expected_active => 1);
+SELECT r.last_version FROM shardring.ring AS r WHERE r.ring = 'numbers';
+SELECT shardring.draft_version('numbers');
+SELECT shardring.activate('numbers', 8);
+SELECT shardring.drop_version('numbers', 7), shardring.draft_version('numbers');
+SELECT shardring.drop_ring('numbers');
 
 DROP TABLE public.ring, public.ring_version, public.shard_group,
 	public.shard_map, public.shard_pin, public.shard, public.activation;

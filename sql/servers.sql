@@ -25,6 +25,26 @@ SET ROLE regress_shardring_stranger;
 SELECT shardring.connect_string('self');
 RESET ROLE;
 
+-- a ring that is not there
+SELECT shardring.live_shards('nope');
+SELECT shardring.suspects('nope');
+SELECT shardring.suspects('');
+SELECT shardring.suspects(NULL);
+SELECT shardring.pgbouncer_databases('nope');
+SELECT shardring.pgbouncer_databases(NULL);
+SELECT shardring.plproxy_sync('nope');
+SELECT shardring.plproxy_sync(NULL);
+SELECT * FROM shardring.shard_status('nope');
+SELECT * FROM shardring.probe('nope');
+SELECT * FROM shardring.push_version('nope', 1);
+-- and one that has nothing sealed yet
+SELECT shardring.create_ring('empty');
+SELECT shardring.live_shards('empty');
+SELECT shardring.suspects('empty');
+SELECT shardring.pgbouncer_databases('empty');
+SELECT shardring.plproxy_sync('empty');
+SELECT shardring.drop_ring('empty');
+
 -- what is asked, and said
 CREATE FUNCTION ask(server text, statement text, VARIADIC arguments text[] DEFAULT '{}')
 RETURNS TABLE (error text, answer text[]) LANGUAGE sql AS $$
