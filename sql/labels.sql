@@ -47,8 +47,6 @@ WHERE p.pronamespace = 'shardring'::regnamespace AND p.proretset AND p.prorows =
 SELECT pg_describe_object(classid, objid, 0) FROM members
 WHERE obj_description(objid, classid::regclass::name) IS NULL
 	AND NOT (classid = 'pg_type'::regclass AND EXISTS (SELECT FROM pg_type AS t LEFT JOIN pg_class AS c ON c.oid = t.typrelid WHERE t.oid = objid AND (t.typelem <> 0 OR c.relkind <> 'c')));
-SELECT t.tgrelid::regclass, t.tgname FROM pg_trigger AS t JOIN members AS m ON m.classid = 'pg_class'::regclass AND t.tgrelid = m.objid
-WHERE NOT t.tgisinternal AND obj_description(t.oid, 'pg_trigger') IS NULL;
 SELECT a.attrelid::regclass, a.attname
 FROM members AS m JOIN pg_attribute AS a ON m.classid = 'pg_class'::regclass AND a.attrelid = m.objid
 WHERE a.attnum > 0 AND NOT a.attisdropped AND col_description(a.attrelid, a.attnum) IS NULL;
