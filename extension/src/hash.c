@@ -4,7 +4,8 @@
  *		and the candidates of a group.
  *
  * Rules of this file:
- *	- the values are a published contract (design: section 2) and never change;
+ *	- the values are a published contract (extension/doc/hashing.md) and never
+ *	  change;
  *	- bytes are unsigned everywhere;
  *	- MD5 comes from digest.c, which has one state for it: while an md5 stream
  *	  is open, no other may be begun and neither hash_once nor hash_candidate

@@ -179,7 +179,7 @@ sub activate_on
 	return;
 }
 
-# The order of design.md, section 7, for a sealed version.
+# The order of extension/doc/plproxy.md, for a sealed version.
 sub switch_to
 {
 	my ($old, $new, $sources, $targets, $in_the_middle) = @_;

@@ -2,7 +2,8 @@
 #	Every pair of what two sessions do at once, in either order, with every way
 #	the first one can end and at every level of isolation.  Nothing is listed:
 #	the scenarios are generated, and what must come out of each is reckoned by
-#	a small model of design.md, section 5, and of who holds which lock.
+#	a small model of which version a statement sees (extension/doc/design.md)
+#	and of who holds which lock.
 #
 #	Session 0 acts and stays open, then session 1 acts, and waits exactly where
 #	the model says so.  Then session 0 ends, and after it session 1; but if only

@@ -22,8 +22,8 @@ test_ring(HashKind hash)
 }
 
 /*
- * R(...) of cases.md: md5, the groups in this order with one slot each, on a
- * shard of their own name.  The list of names ends with NULL.
+ * The usual ring: md5, the groups in this order with one slot each, on a shard
+ * of their own name.  The list of names ends with NULL.
  */
 TestRing *
 test_ring_of(uint32_t npoints,...)

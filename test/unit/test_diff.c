@@ -14,7 +14,7 @@ typedef struct Counts
 } Counts;
 
 /*
- * "lo..hi from to", both ends inclusive as in cases.md, by position.
+ * "lo..hi from to", both ends inclusive, by position.
  */
 static char *
 describe(const Ring *from, const Ring *to)
