@@ -167,12 +167,12 @@ foreach my $change (
 }
 same_catalogue(catalogue('fresh'), $fresh, 'nothing of that is left');
 
-# ---------- from every older version ----------
+# ---------- from every older version (B42) ----------
 
 my $current = $node->safe_psql('postgres',
 	"SELECT default_version FROM pg_available_extensions"
 	  . " WHERE name = 'shardring'");
-my @scripts = map { /--([^-]+)\.sql$/ ? $1 : () }
+my @scripts = map { m{/shardring--([^-]+)\.sql$} ? $1 : () }
   glob 'extension/shardring--*.sql';
 is( join(' ', sort @scripts),
 	$node->safe_psql(
