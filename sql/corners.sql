@@ -16,6 +16,8 @@ SELECT resize_groups('r', 1, '{a,b}', '{2}');
 SELECT resize_groups('r', 1, '{a}', '{-1}');
 SELECT resize_groups('r', 1, '{a}', '{4194305}');
 SELECT resize_groups('r', 1, '{a,b}', '{4194304,3}');
+-- nor so many together that 32 bits would count none (B14)
+SELECT resize_groups('r', 1, array_agg('g' || i), array_agg(4194304)) FROM generate_series(1, 1024) AS i;
 SELECT group_name, cardinality(points) FROM resize_groups('r', 1, '{new,a}', '{3,1}');
 -- crc16 has 65536 positions in all
 SELECT cardinality(points) FROM resize_groups('c', 1, '{a}', '{4096}');

@@ -28,6 +28,9 @@ SELECT string_agg(shard, ' ') AS shards FROM shardring.shard_shares('Süd');
 SELECT key_position, salt FROM shardring.points('Süd') WHERE group_name = 'Äpfel' AND salt < 3 ORDER BY salt;
 SELECT shardring.draft_version('Süd'), shardring.add_group('Süd', 'É', '{É}');
 SELECT key, key_position, from_group, to_shard FROM shardring.moving_keys('Süd', 1, 2, array(SELECT i || 'é' FROM generate_series(1, 12) AS i));
+SELECT shardring.create_ring('Order', 1), shardring.add_group('Order', 'alpha-4', '{alpha-4}'), shardring.add_group('Order', 'Zeta-646', '{Zeta-646}'),
+	shardring.set_vnodes('Order', 160);
+SELECT shardring.shard_at('Order', 3195943442, 1) AS "Zeta-646, by bytes", (SELECT max(salt) FROM shardring.points('Order', 1) WHERE group_name = 'alpha-4') AS "160";
 SELECT * FROM shardring.problems();
 SELECT shardring.create_ring(repeat('é', 31)), shardring.create_ring(repeat('é', 32));
 SELECT shardring.shard_for('Süß', 'a');

@@ -182,6 +182,12 @@ FROM pairs AS p, shardring.arcs('1 ' || third, 1) AS a, shardring.arcs('2 ' || t
 	LATERAL (SELECT lower(a.positions * b.positions), upper(a.positions * b.positions)) AS r (lo, hi)
 WHERE a.positions && b.positions AND a.group_name <> b.group_name
 ORDER BY p.third, r.lo;
+-- and one ring says so of itself
+SELECT make_ring('order', '{pg-89,pg-97}');
+SELECT shardring.draft_version('order', 1), shardring.remove_group('order', 'pg-89', 2),
+	shardring.remove_group('order', 'pg-97', 2), shardring.add_group('order', 'pg-97', '{s}', version => 2),
+	shardring.add_group('order', 'pg-89', '{s}', version => 2);
+SELECT * FROM ranges('order', 1, 2);
 -- two rings made in the same way are the same
 SELECT make_ring('pg again', '{pg-1,pg-89,pg-97}');
 SELECT count(*) FROM (
@@ -242,6 +248,44 @@ SELECT shardring.add_group('abc', repeat('n', 1000), '{s}', version => 1);
 SELECT shardring.add_group('abc', repeat('é', 128), '{s}', version => 1);
 \set VERBOSITY default
 
+-- the same in ten new sessions
+CREATE TABLE sessions (pid int, positions bigint[]);
+SELECT $$
+DO $do$ BEGIN
+	PERFORM shardring.create_ring('again', 3);
+	PERFORM shardring.add_group('again', repeat('n', v.n) || v.suffix, '{s}')
+	FROM (VALUES (86, '1'), (86, '2'), (255, '')) AS v (n, suffix);
+	INSERT INTO sessions
+	SELECT pg_backend_pid(), array_agg(p.key_position ORDER BY p.group_name, p.salt)
+	FROM shardring.points('again', 1) AS p;
+	PERFORM shardring.drop_ring('again');
+END $do$
+$$ AS again \gset
+\c
+:again;
+\c
+:again;
+\c
+:again;
+\c
+:again;
+\c
+:again;
+\c
+:again;
+\c
+:again;
+\c
+:again;
+\c
+:again;
+\c
+:again;
+SET client_encoding = 'UTF8';
+SELECT count(DISTINCT pid) AS sessions, count(DISTINCT positions) AS answers,
+	min(ARRAY[positions[1], positions[4], positions[7]]) AS first
+FROM sessions;
+
 -- there is no rename: what it costs to go and to come as another (B21)
 SELECT shardring.draft_version('abc', 1), shardring.remove_group('abc', 'node-b', 3),
 	shardring.add_group('abc', 'node-B', '{node-B}', version => 3);
@@ -269,6 +313,29 @@ SELECT count(*) AS slots, count(*) FILTER (WHERE s.shard IS DISTINCT FROM
 	AS wrong
 FROM shardring.shard_slot AS s WHERE s.ring = 'blocks';
 
+-- rows of a map have no order; a slot that is missing, outside or on two
+-- shards is named (B38)
+SELECT make_ring('map', '{}'), make_ring('map in order', '{}');
+SELECT shardring.add_group(ring, 'g', '{s0,s1,s2,s3}') FROM unnest('{map,map in order}'::text[]) AS ring;
+DELETE FROM shardring.shard_map WHERE ring = 'map';
+INSERT INTO shardring.shard_map VALUES ('map', 1, 'g', 's3', '{[3,4)}');
+INSERT INTO shardring.shard_map VALUES ('map', 1, 'g', 's0', '{[0,1)}');
+INSERT INTO shardring.shard_map VALUES ('map', 1, 'g', 's1', '{[1,2)}');
+SELECT shardring.activate('map');
+INSERT INTO shardring.shard_map VALUES ('map', 1, 'g', 's2', '{[2,3),[4,5)}');
+SELECT shardring.activate('map');
+UPDATE shardring.shard_map SET slots = '{[1,3)}' WHERE ring = 'map' AND shard = 's2';
+SELECT shardring.activate('map');
+\set VERBOSITY sqlstate
+UPDATE shardring.shard_map SET slots = '{[-1,0),[2,3)}' WHERE ring = 'map' AND shard = 's2';
+INSERT INTO shardring.shard_map VALUES ('map', 1, 'g', 's2', '{[2,3)}');
+\set VERBOSITY default
+UPDATE shardring.shard_map SET slots = '{[2,3)}' WHERE ring = 'map' AND shard = 's2';
+SELECT shardring.activate(ring) FROM unnest('{map,map in order}'::text[]) AS ring;
+SELECT count(DISTINCT fingerprint) AS fingerprints FROM shardring.ring WHERE ring LIKE 'map%';
+SELECT p, shardring.shard_at('map', p), shardring.shard_at('map in order', p)
+FROM generate_series(4294967292, 4294967295) AS p;
+
 -- a group is there once (B07)
 SELECT make_ring('twice', '{node-a}');
 \set VERBOSITY sqlstate
@@ -288,6 +355,11 @@ SELECT make_ring('heavy', '{a}', 160, '{1e300}');
 SELECT shardring.add_group('abc', 'huge', '{s}', weight => 26215, version => 1);
 SELECT shardring.set_weight('abc', 'node-a', 26215, version => 1);
 SELECT shardring.set_vnodes('abc', 1398102, version => 1);
+SELECT shardring.create_ring('many', 1);
+INSERT INTO shardring.shard_group (ring, version, group_name, weight, slots, points)
+SELECT 'many', 1, 'g' || i, 1, 1, '{}' FROM generate_series(1, 1024) AS i;
+\set VERBOSITY terse
+SELECT shardring.set_vnodes('many', 4194304);
 \set VERBOSITY default
 SELECT count(*) FROM shardring.points('abc', 1);
 

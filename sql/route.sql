@@ -256,6 +256,17 @@ SELECT pg_catalog.count(*) FROM shardring.moving_keys('r', 1, 2, '{a,b}');
 SELECT shardring.moves('r', 1, 2, 'a');
 SELECT pg_catalog.length(shardring.move_predicate('r', 1, 2, 'node-a.0', 'node-d.0', 'k')) > 0 AS predicate;
 SELECT shardring.version_at('r', pg_catalog.now());
+SELECT shardring.wait_for_drain('r', 4);
+SELECT pg_catalog.count(*) FROM shardring.replicas_for('r', 'user:42', 2);
+SELECT pg_catalog.count(*) FROM shardring.replicas_for('r', 42, 2, 1);
+SELECT pg_catalog.count(*) FROM shardring.simulate(3, 4, 10, 100);
+SELECT pg_catalog.length(shardring.ring_svg('r', 2, 1)) > 0 AS svg;
+SELECT pg_catalog.count(*) > 0 AS bars FROM shardring.share_bars('r', 2, 1);
+SELECT shardring.export_version('r', 2) OPERATOR(pg_catalog.->>) 'ring' AS document;
+CREATE TABLE public.some AS SELECT i AS key FROM pg_catalog.generate_series(1, 10) AS i;
+SELECT pg_catalog.sum(rows_before) FROM shardring.rehearse('r', 1, 2, 'public.some', 'key');
+SELECT pg_catalog.count(*) > 0 AS moving FROM shardring.moving_keys('r', 1, 2, 'public.some', 'key');
+DROP TABLE public.some;
 SELECT shardring.create_ring('path'), shardring.add_group('path', 'a', '{a}'), shardring.add_group('path', 'b', '{b}'),
 	shardring.set_weight('path', 'b', 2), shardring.set_vnodes('path', 100), shardring.assign_slots('path', 'b', '{[0,1)}', 'c'),
 	shardring.pin('path', 1, 'a'), shardring.pin_key('path', 'k', 'b'), shardring.unpin('path', 1), shardring.remove_group('path', 'a'),

@@ -18,7 +18,7 @@ my $node = start_server('dump');
 $ENV{PGHOST} = $node->host;
 $ENV{PGPORT} = $node->port;
 
-# ---------- what is dumped ----------
+# ---------- what is dumped (B39) ----------
 
 $node->safe_psql('postgres',
 	'CREATE ROLE owner LOGIN; CREATE DATABASE origin OWNER owner');
@@ -52,7 +52,7 @@ $node->safe_psql('origin',
 	  . "SELECT shardring.assign_slots('r', 'node-3', '{[1,2)}', 'db99');"
 	  . "SELECT shardring.pin('r', 17, 'node-3')");
 
-# A table of a user that depends on the extension.
+# A table of a user that depends on the extension (B41).
 $node->safe_psql('origin', <<'END');
 CREATE SCHEMA bar AUTHORIZATION owner;
 SET ROLE owner;
@@ -186,7 +186,7 @@ my ($by_owner, $by_superuser) =
   qw(owner plain);
 ok($by_owner eq $by_superuser, 'and gets the same dump');
 
-# Nothing is in the dump right after CREATE EXTENSION.
+# Nothing is in the dump right after CREATE EXTENSION (B40).
 $node->safe_psql('postgres', 'CREATE DATABASE empty; CREATE DATABASE again');
 $node->safe_psql('empty', 'CREATE EXTENSION shardring');
 system_or_bail('pg_dump', '-f', "$dir/empty.sql", 'empty');

@@ -58,7 +58,7 @@ step($other, "ROLLBACK PREPARED 'switch'");
 is(seen($session), 2, 'ROLLBACK PREPARED takes it back for the session');
 is(seen($other), 2, 'and for the other one');
 
-# ---------- parallel workers ----------
+# ---------- parallel workers (B35) ----------
 
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE keys AS SELECT 'user:' || i AS key, i AS id,
@@ -86,7 +86,10 @@ SELECT count(*), encode(sha256(convert_to(string_agg(concat_ws(' ',
 		shardring.shard_for('r', key), shardring.locate('r', id),
 		shardring.shard_for('r', uuid), shardring.shard_for('r', key, 1),
 		shardring.shard_at('r', shardring.key_position(key)),
-		shardring.moves('r', 1, 2, key)), ' ' ORDER BY id), 'UTF8')), 'hex')
+		shardring.moves('r', 1, 2, key), shardring.active_version('r'),
+		CASE WHEN id % 100 = 0 THEN (SELECT string_agg(shard, ' ' ORDER BY rank)
+			FROM shardring.replicas_for('r', key, 2)) END),
+		' ' ORDER BY id), 'UTF8')), 'hex')
 FROM keys
 END
 

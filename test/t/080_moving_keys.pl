@@ -112,7 +112,7 @@ like($session->{stderr}, qr/57014/,
 $session->{stderr} = '';
 is((split /\|/, count_moving('small'))[0], $few, 'and the session goes on');
 
-# ---------- large rings: 1,000 groups of 160 points ----------
+# ---------- large rings: 1,000 groups of 160 points (B58) ----------
 
 step($session, "SELECT shardring.create_ring('large', 1)");
 my $add = "SELECT count(shardring.add_group('large', 'g' || i,"

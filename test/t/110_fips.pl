@@ -1,5 +1,6 @@
 # 110_fips.pl
-#	On a server whose OpenSSL is in FIPS mode md5() fails, and routing works.
+#	On a server whose OpenSSL is in FIPS mode md5() fails, and routing works
+#	(B44).
 #
 #	Once the mode is emulated: every algorithm is asked for with the property
 #	fips=yes, which the default provider does not have.  The random generator
