@@ -13,6 +13,7 @@ use lib $FindBin::RealBin;
 use PostgreSQL::Test::Cluster;
 use Shardring;
 use Test::More;
+use Time::HiRes qw(time);
 
 # Few buffers and no compiler (LLVM comes in from about 8 million rows on),
 # since the pages a backend has touched count as its memory.
@@ -149,6 +150,35 @@ is( step(
 	'142|t|4275078',
 	'and then the comparison is right');
 is(step($session, 'SELECT * FROM shardring.problems()'), '', 'no problems');
+
+# ---------- one group of 2 million points ----------
+
+# A long loop in C ends when it is told to, and not when it is done.
+sub stopped_early
+{
+	my ($what, $sql) = @_;
+	my $began = time;
+	step($session, $sql);
+	my $whole = time - $began;
+	my $limit = int($whole * 250);
+	step($session, "SET statement_timeout = $limit");
+	$began = time;
+	is(step_error($session, $sql), '57014', "$what is stopped");
+	my $part = time - $began;
+	step($session, 'RESET statement_timeout');
+	cmp_ok($part, '<', $whole * 3 / 4,
+		sprintf('%s: after %.2f of %.2f s', $what, $part, $whole));
+	return;
+}
+
+step($session, "SELECT shardring.create_ring('long', 1);"
+	  . "SELECT shardring.add_group('long', 'g', '{s}')");
+stopped_early('choosing points',
+	'SELECT cardinality(points)'
+	  . " FROM shardring.resize_groups('long', 1, '{g}', '{2000000}')");
+step($session, "SELECT shardring.set_vnodes('long', 2000000)");
+stopped_early('checking points',
+	"SELECT count(*) FROM shardring.version_problems('long', 1)");
 
 $session->quit;
 $node->stop;
