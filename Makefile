@@ -40,7 +40,11 @@ UNIT_BUILD = test/build
 override with_llvm := $(or $(with_llvm),no)
 
 PG_CONFIG ?= pg_config
+# Debian's client has the makefiles too, but no headers.
+ifneq ($(wildcard $(shell \
+	$(PG_CONFIG) --includedir-server 2>/dev/null)/postgres.h),)
 PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
+endif
 
 ifneq ($(PGXS),)
 include $(PGXS)

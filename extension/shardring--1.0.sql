@@ -1151,8 +1151,8 @@ BEGIN
 	IF source IS NULL THEN
 		RAISE EXCEPTION 'ring "%" has no active version to draft from', ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Edit the draft there is, or name another version with '
-				'from_version.';
+			HINT = 'Name the version to draft from with from_version; while '
+				'there is a draft, edit that.';
 	END IF;
 	PERFORM shardring.require_row(ring, source);
 	PERFORM FROM shardring.ring_version AS v

@@ -26,6 +26,18 @@ SELECT count(*) FROM generate_series(1, 100) AS i
 WHERE shardring.shard_for('orders', i) = 'spare';
 INSERT INTO orders VALUES (1);
 
+-- a server that joins has nothing active; rows come in without the guard
+SELECT shardring.create_ring('young');
+CREATE TABLE young (k text);
+CREATE TRIGGER zz_guard BEFORE INSERT OR UPDATE OR DELETE ON young
+	FOR EACH ROW EXECUTE FUNCTION shardring.guard('young', 'k');
+INSERT INTO young VALUES ('a');
+SELECT shardring.require_here('young', 'a'::text);
+SET session_replication_role = replica;
+INSERT INTO young VALUES ('a');
+RESET session_replication_role;
+DROP TABLE young;
+
 -- of a thousand keys, those get in that live here
 SET shardring.shard = 'here';
 CREATE FUNCTION pg_temp.try(command text, key integer) RETURNS text

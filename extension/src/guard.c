@@ -221,7 +221,9 @@ require_here(FunctionCallInfo fcinfo, KeyType type)
 }
 
 /*
- * The ring in the version that is active now.
+ * The ring in the version that is active now.  Nothing active is 55000: to
+ * activate a version early, only so that rows can be copied in, would let two
+ * shards write the same key.
  */
 static const CacheMemo *
 active_ring(FunctionCallInfo fcinfo, text *ring)
@@ -229,6 +231,13 @@ active_ring(FunctionCallInfo fcinfo, text *ring)
 	const CacheMemo *memo;
 
 	PushActiveSnapshot(GetLatestSnapshot());
+	if (cache_resolve(fcinfo, 0, ring, ACTIVE_VERSION)->version == NO_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("ring \"%s\" has no active version",
+						text_to_cstring(ring)),
+				 errhint("Nothing can be written here before one is; copy "
+						 "rows in under session_replication_role = replica.")));
 	memo = cache_get_routable(fcinfo, 0, ring, ACTIVE_VERSION);
 	PopActiveSnapshot();
 	return memo;

@@ -69,6 +69,11 @@ on_proxy(q{
 		CLUSTER 'orders';
 		RUN ON shardring.plproxy_partition('orders', key);
 	$body$;
+	CREATE FUNCTION del(key text) RETURNS void
+	LANGUAGE plproxy AS $body$
+		CLUSTER 'orders';
+		RUN ON shardring.plproxy_partition('orders', key);
+	$body$;
 	CREATE FUNCTION get(key text) RETURNS SETOF text
 	LANGUAGE plproxy AS $body$
 		CLUSTER 'orders';
@@ -139,7 +144,8 @@ is( on_proxy(q{
 # ---------- a live expansion ----------
 
 # The psql script of a move: what moves to $to from $from, by the predicate
-# of the plan.  Movers are not hindered by guards.
+# of the plan; what is no more on $from goes on $to too.  Movers are not
+# hindered by guards.
 sub copy_moving
 {
 	my ($old, $new, $to, $sources) = @_;
@@ -159,6 +165,9 @@ sub copy_moving
 				'SET session_replication_role = replica', '-c',
 				'CREATE TEMP TABLE moved (LIKE held)', '-c',
 				'COPY moved FROM STDIN', '-c',
+				"DELETE FROM held WHERE ($condition)
+				 AND NOT EXISTS (SELECT FROM moved WHERE moved.key = held.key)",
+				'-c',
 				'INSERT INTO held SELECT * FROM moved
 				 ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value' ])
 		  or die "cannot copy from $from to $to";
@@ -205,18 +214,30 @@ sub switch_to
 }
 
 # A write is acknowledged when it is in table "written" of the proxy: put()
-# has returned, so it is committed on the shard.
+# has returned, so it is committed on the shard; and gone are keys of the first
+# 10,000 for which del() has returned.
 on_proxy(q{
 	CREATE SEQUENCE attempt;
+	CREATE TABLE gone (key text PRIMARY KEY);
 	CREATE TABLE refused (state text, message text);
 	CREATE FUNCTION write_once() RETURNS void LANGUAGE plpgsql AS $body$
 	DECLARE
-		new_key text := 'live:' || nextval('attempt');
+		attempt bigint := nextval('attempt');
+		new_key text := 'live:' || attempt;
+		old_key text := 'user:' || attempt;
 	BEGIN
-		PERFORM put(new_key, new_key);
-		INSERT INTO written VALUES (new_key);
-	EXCEPTION WHEN OTHERS THEN
-		INSERT INTO refused VALUES (SQLSTATE, SQLERRM);
+		-- an error may come before or after the row is gone
+		DELETE FROM written AS w WHERE w.key = old_key AND attempt % 2 = 0;
+		BEGIN
+			PERFORM put(new_key, new_key);
+			INSERT INTO written VALUES (new_key);
+			IF attempt % 2 = 0 THEN
+				PERFORM del(old_key);
+				INSERT INTO gone VALUES (old_key);
+			END IF;
+		EXCEPTION WHEN OTHERS THEN
+			INSERT INTO refused VALUES (SQLSTATE, SQLERRM);
+		END;
 	END
 	$body$});
 
@@ -266,6 +287,8 @@ sub check_live
 	my @written = split /\n/, on_proxy('SELECT key FROM written');
 	is(scalar(grep { !$found{$_} } @written),
 		0, "$what: every acknowledged write is there");
+	is(scalar(grep { $found{$_} } split /\n/, on_proxy('SELECT key FROM gone')),
+		0, "$what: what was deleted stays gone");
 	for my $name (sort keys %shard)
 	{
 		is( $shard{$name}->safe_psql('postgres', qq{

@@ -41,6 +41,10 @@ sub new_shard
 			INSERT INTO held VALUES (key, value)
 			RETURNING current_setting('shardring.shard');
 		\$body\$;
+		CREATE FUNCTION del(key text) RETURNS void
+		LANGUAGE sql AS \$body\$
+			DELETE FROM held AS h WHERE h.key = del.key;
+		\$body\$;
 		CREATE FUNCTION get(key text) RETURNS SETOF text
 		LANGUAGE sql AS \$body\$
 			SELECT h.value FROM held AS h WHERE h.key = get.key;
