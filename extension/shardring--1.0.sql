@@ -12,6 +12,9 @@
  *	  every object of ours; SQL bodies are parsed here, under the same path;
  *	- inside a query, columns carry an alias and arguments the function's
  *	  name, since both are called ring and version;
+ *	- names are compared as bytes: our columns have COLLATE "C", and so has
+ *	  what plpgsql compares of arguments and variables, which it gives the
+ *	  collation of the call; fields of our rows and SQL bodies need none;
  *	- a function that changes something is not executable by PUBLIC, one that
  *	  only reads, checks or raises is; none is SECURITY DEFINER;
  *	- every object has its COMMENT and its grants beside it.
@@ -801,7 +804,7 @@ DECLARE
 	locked shardring.ring;
 BEGIN
 	UPDATE shardring.ring AS r SET last_version = r.last_version
-	WHERE r.ring = lock_ring.ring
+	WHERE r.ring = lock_ring.ring COLLATE "C"
 	RETURNING r.* INTO locked;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'ring "%" does not exist', ring
@@ -822,7 +825,8 @@ DECLARE
 	drafts integer[];
 BEGIN
 	drafts := ARRAY(SELECT v.version FROM shardring.ring_version AS v
-					WHERE v.ring = only_draft.ring AND v.sealed_at IS NULL
+					WHERE v.ring = only_draft.ring COLLATE "C"
+						AND v.sealed_at IS NULL
 					ORDER BY v.version);
 	IF cardinality(drafts) = 0 THEN
 		RAISE EXCEPTION 'ring "%" has no draft', ring
@@ -852,7 +856,7 @@ DECLARE
 	locked shardring.ring_version;
 BEGIN
 	IF NOT EXISTS (SELECT FROM shardring.ring AS r
-				   WHERE r.ring = lock_draft.ring)
+				   WHERE r.ring = lock_draft.ring COLLATE "C")
 	THEN
 		RAISE EXCEPTION 'ring "%" does not exist', ring
 			USING ERRCODE = 'undefined_object';
@@ -861,7 +865,7 @@ BEGIN
 		target := shardring.only_draft(ring);
 	END IF;
 	UPDATE shardring.ring_version AS v SET vnodes = v.vnodes
-	WHERE v.ring = lock_draft.ring AND v.version = target
+	WHERE v.ring = lock_draft.ring COLLATE "C" AND v.version = target
 		AND v.sealed_at IS NULL
 	RETURNING v.* INTO locked;
 	IF FOUND THEN
@@ -885,7 +889,8 @@ DECLARE
 	found_row shardring.ring_version;
 BEGIN
 	SELECT v.* INTO found_row FROM shardring.ring_version AS v
-	WHERE v.ring = require_row.ring AND v.version = require_row.version;
+	WHERE v.ring = require_row.ring COLLATE "C"
+		AND v.version = require_row.version;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'version % of ring "%" does not exist', version, ring
 			USING ERRCODE = 'undefined_object';
@@ -906,8 +911,9 @@ DECLARE
 	found_row shardring.shard_group;
 BEGIN
 	SELECT g.* INTO found_row FROM shardring.shard_group AS g
-	WHERE g.ring = require_group.ring AND g.version = require_group.version
-		AND g.group_name = require_group.group_name;
+	WHERE g.ring = require_group.ring COLLATE "C"
+		AND g.version = require_group.version
+		AND g.group_name = require_group.group_name COLLATE "C";
 	IF NOT FOUND THEN
 		RAISE EXCEPTION
 			'group "%" does not exist in version % of ring "%"',
@@ -931,13 +937,13 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	IF EXISTS (SELECT FROM shardring.shard_group AS g
-			   WHERE g.ring = require_unused.ring
+			   WHERE g.ring = require_unused.ring COLLATE "C"
 				   AND g.version = require_unused.version)
 		OR EXISTS (SELECT FROM shardring.shard_map AS m
-				   WHERE m.ring = require_unused.ring
+				   WHERE m.ring = require_unused.ring COLLATE "C"
 					   AND m.version = require_unused.version)
 		OR EXISTS (SELECT FROM shardring.shard_pin AS p
-				   WHERE p.ring = require_unused.ring
+				   WHERE p.ring = require_unused.ring COLLATE "C"
 					   AND p.version = require_unused.version)
 	THEN
 		RAISE EXCEPTION 'there are rows of version % of ring "%" already',
@@ -1010,7 +1016,7 @@ DECLARE
 BEGIN
 	SELECT CASE WHEN r.hash = 'crc16' THEN 4096 ELSE 4194304 END INTO room
 	FROM shardring.ring AS r
-	WHERE r.ring = require_room.ring;
+	WHERE r.ring = require_room.ring COLLATE "C";
 	IF points > room THEN
 		RAISE EXCEPTION 'too many points for version % of ring "%"',
 			version, ring
@@ -1092,7 +1098,8 @@ BEGIN
 		'rejoin_cooldown', rejoin_cooldown::text);
 	PERFORM shardring.require_name('name of a ring', ring, 63);
 	PERFORM shardring.require_vnodes(vnodes);
-	IF hash <> ALL (ARRAY['md5', 'fnv1a', 'murmur3', 'crc16']) THEN
+	IF hash COLLATE "C" <> ALL (ARRAY['md5', 'fnv1a', 'murmur3', 'crc16'])
+	THEN
 		RAISE EXCEPTION 'unknown hash function "%"', hash
 			USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'Known are md5, fnv1a, murmur3 and crc16.';
@@ -1113,7 +1120,7 @@ BEGIN
 	PERFORM shardring.require_unused(ring, 1);
 	INSERT INTO shardring.ring_version (ring, version, vnodes)
 	VALUES (create_ring.ring, 1, create_ring.vnodes);
-	IF hash = 'fnv1a' THEN
+	IF hash COLLATE "C" = 'fnv1a' THEN
 		RAISE WARNING 'hash fnv1a spreads points badly'
 			USING DETAIL = 'Of 8 equal groups of 160 points, one got 0.57 '
 				'and one 1.56 of the mean.',
@@ -1156,11 +1163,11 @@ BEGIN
 	END IF;
 	PERFORM shardring.require_row(ring, source);
 	PERFORM FROM shardring.ring_version AS v
-	WHERE v.ring = draft_version.ring AND v.version = source
+	WHERE v.ring = locked.ring AND v.version = source
 	FOR UPDATE;
 	PERFORM shardring.require_intact(shardring.require_row(ring, source));
 	UPDATE shardring.ring AS r SET last_version = r.last_version + 1
-	WHERE r.ring = draft_version.ring
+	WHERE r.ring = locked.ring
 	RETURNING r.last_version INTO target;
 	PERFORM shardring.copy_version(ring, source, target,
 								   locked.active_version, note);
@@ -1186,21 +1193,25 @@ BEGIN
 	SELECT v.ring, copy_version.target, v.version,
 		copy_version.active_version, v.vnodes, copy_version.note
 	FROM shardring.ring_version AS v
-	WHERE v.ring = copy_version.ring AND v.version = copy_version.source;
+	WHERE v.ring = copy_version.ring COLLATE "C"
+		AND v.version = copy_version.source;
 	INSERT INTO shardring.shard_group
 		(ring, version, group_name, weight, slots, zone, points)
 	SELECT g.ring, copy_version.target, g.group_name, g.weight, g.slots,
 		g.zone, g.points
 	FROM shardring.shard_group AS g
-	WHERE g.ring = copy_version.ring AND g.version = copy_version.source;
+	WHERE g.ring = copy_version.ring COLLATE "C"
+		AND g.version = copy_version.source;
 	INSERT INTO shardring.shard_map (ring, version, group_name, shard, slots)
 	SELECT m.ring, copy_version.target, m.group_name, m.shard, m.slots
 	FROM shardring.shard_map AS m
-	WHERE m.ring = copy_version.ring AND m.version = copy_version.source;
+	WHERE m.ring = copy_version.ring COLLATE "C"
+		AND m.version = copy_version.source;
 	INSERT INTO shardring.shard_pin (ring, version, key_position, group_name)
 	SELECT p.ring, copy_version.target, p.key_position, p.group_name
 	FROM shardring.shard_pin AS p
-	WHERE p.ring = copy_version.ring AND p.version = copy_version.source;
+	WHERE p.ring = copy_version.ring COLLATE "C"
+		AND p.version = copy_version.source;
 END
 $body$;
 COMMENT ON FUNCTION
@@ -1245,7 +1256,7 @@ BEGIN
 	PERFORM shardring.require_room(ring, draft.version, new_count + (
 		SELECT coalesce(sum(cardinality(g.points)), 0)::bigint
 		FROM shardring.shard_group AS g
-		WHERE g.ring = add_group.ring AND g.version = draft.version));
+		WHERE g.ring = draft.ring AND g.version = draft.version));
 	IF NOT force THEN
 		PERFORM shardring.require_cooldown(ring, group_name);
 	END IF;
@@ -1309,9 +1320,9 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	IF EXISTS (SELECT FROM shardring.shard_group AS g
-			   WHERE g.ring = require_new_group.ring
+			   WHERE g.ring = require_new_group.ring COLLATE "C"
 				   AND g.version = require_new_group.version
-				   AND g.group_name = require_new_group.group_name)
+				   AND g.group_name = require_new_group.group_name COLLATE "C")
 	THEN
 		RAISE EXCEPTION 'group "%" is in version % of ring "%" already',
 			group_name, version, ring
@@ -1319,7 +1330,8 @@ BEGIN
 	END IF;
 	IF EXISTS (SELECT FROM shardring.ring AS r
 			   JOIN shardring.shard_group AS g ON g.ring = r.ring
-			   WHERE r.ring = require_new_group.ring AND r.hash = 'crc16'
+			   WHERE r.ring = require_new_group.ring COLLATE "C"
+				   AND r.hash = 'crc16'
 				   AND g.version = require_new_group.version)
 	THEN
 		RAISE EXCEPTION 'ring "%" can have one group only', ring
@@ -1352,14 +1364,14 @@ BEGIN
 			ON v.ring = a.ring AND v.version = a.version
 		JOIN shardring.shard_group AS g
 			ON g.ring = a.ring AND g.version = a.from_version
-	WHERE r.ring = require_cooldown.ring
+	WHERE r.ring = require_cooldown.ring COLLATE "C"
 		AND a.activated_at > clock_timestamp() - r.rejoin_cooldown
-		AND g.group_name = require_cooldown.group_name
+		AND g.group_name = require_cooldown.group_name COLLATE "C"
 		AND NOT EXISTS (SELECT FROM shardring.shard_group AS s
 						WHERE s.ring = r.ring
 							AND (s.version = a.version
 								 OR s.version = r.active_version)
-							AND s.group_name = require_cooldown.group_name)
+							AND s.group_name = g.group_name)
 	GROUP BY r.rejoin_cooldown;
 	IF time_left > '0' THEN
 		RAISE EXCEPTION 'group "%" has only just left ring "%"',
@@ -1404,11 +1416,11 @@ BEGIN
 	draft := shardring.lock_draft(ring, version);
 	PERFORM shardring.require_group(ring, draft.version, group_name);
 	DELETE FROM shardring.shard_map AS m
-	WHERE m.ring = remove_group.ring AND m.version = draft.version
-		AND m.group_name = remove_group.group_name;
+	WHERE m.ring = draft.ring AND m.version = draft.version
+		AND m.group_name = remove_group.group_name COLLATE "C";
 	DELETE FROM shardring.shard_group AS g
-	WHERE g.ring = remove_group.ring AND g.version = draft.version
-		AND g.group_name = remove_group.group_name;
+	WHERE g.ring = draft.ring AND g.version = draft.version
+		AND g.group_name = remove_group.group_name COLLATE "C";
 END
 $body$;
 COMMENT ON FUNCTION shardring.remove_group(text, text, integer) IS
@@ -1434,14 +1446,14 @@ BEGIN
 	PERFORM shardring.require_room(ring, draft.version, new_count + (
 		SELECT coalesce(sum(cardinality(g.points)), 0)::bigint
 		FROM shardring.shard_group AS g
-		WHERE g.ring = set_weight.ring AND g.version = draft.version
-			AND g.group_name <> set_weight.group_name));
+		WHERE g.ring = draft.ring AND g.version = draft.version
+			AND g.group_name <> set_weight.group_name COLLATE "C"));
 	UPDATE shardring.shard_group AS g
 	SET weight = set_weight.weight, points = p.points
 	FROM shardring.resize_groups(set_weight.ring, draft.version,
 								 ARRAY[set_weight.group_name],
 								 ARRAY[new_count]) AS p
-	WHERE g.ring = set_weight.ring AND g.version = draft.version
+	WHERE g.ring = draft.ring AND g.version = draft.version
 		AND g.group_name = p.group_name;
 END
 $body$;
@@ -1469,15 +1481,15 @@ BEGIN
 										g.weight) ORDER BY g.group_name)
 	INTO names, counts
 	FROM shardring.shard_group AS g
-	WHERE g.ring = set_vnodes.ring AND g.version = draft.version;
+	WHERE g.ring = draft.ring AND g.version = draft.version;
 	PERFORM shardring.require_room(ring, draft.version, (
 		SELECT coalesce(sum(c.n), 0) FROM unnest(counts) AS c (n)));
 	UPDATE shardring.ring_version AS v SET vnodes = set_vnodes.vnodes
-	WHERE v.ring = set_vnodes.ring AND v.version = draft.version;
+	WHERE v.ring = draft.ring AND v.version = draft.version;
 	UPDATE shardring.shard_group AS g SET points = p.points
 	FROM shardring.resize_groups(set_vnodes.ring, draft.version, names,
 								 counts) AS p
-	WHERE g.ring = set_vnodes.ring AND g.version = draft.version
+	WHERE g.ring = draft.ring AND g.version = draft.version
 		AND g.group_name = p.group_name;
 END
 $body$;
@@ -1518,13 +1530,15 @@ BEGIN
 			DETAIL = format('Its slots are 0 to %s.', edited.slots - 1);
 	END IF;
 	DELETE FROM shardring.shard_map AS m
-	WHERE m.ring = assign_slots.ring AND m.version = draft.version
-		AND m.group_name = assign_slots.group_name
-		AND m.shard <> assign_slots.shard AND m.slots <@ assign_slots.slots;
+	WHERE m.ring = draft.ring AND m.version = draft.version
+		AND m.group_name = edited.group_name
+		AND m.shard <> assign_slots.shard COLLATE "C"
+		AND m.slots <@ assign_slots.slots;
 	UPDATE shardring.shard_map AS m SET slots = m.slots - assign_slots.slots
-	WHERE m.ring = assign_slots.ring AND m.version = draft.version
-		AND m.group_name = assign_slots.group_name
-		AND m.shard <> assign_slots.shard AND m.slots && assign_slots.slots;
+	WHERE m.ring = draft.ring AND m.version = draft.version
+		AND m.group_name = edited.group_name
+		AND m.shard <> assign_slots.shard COLLATE "C"
+		AND m.slots && assign_slots.slots;
 	INSERT INTO shardring.shard_map AS m
 		(ring, version, group_name, shard, slots)
 	VALUES (assign_slots.ring, draft.version, assign_slots.group_name,
@@ -1588,7 +1602,7 @@ BEGIN
 	SELECT shardring.key_position(pin_key.key, r.hash, r.hash_tags)
 	INTO STRICT key_position
 	FROM shardring.ring AS r
-	WHERE r.ring = pin_key.ring;
+	WHERE r.ring = draft.ring;
 	PERFORM shardring.pin(ring, key_position, group_name, draft.version);
 END
 $body$;
@@ -1610,7 +1624,7 @@ BEGIN
 								  'key_position', key_position::text);
 	draft := shardring.lock_draft(ring, version);
 	DELETE FROM shardring.shard_pin AS p
-	WHERE p.ring = unpin.ring AND p.version = draft.version
+	WHERE p.ring = draft.ring AND p.version = draft.version
 		AND p.key_position = unpin.key_position;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'position % is not pinned in version % of ring "%"',
@@ -1643,7 +1657,8 @@ BEGIN
 	PERFORM shardring.refuse_null('ring', ring);
 	PERFORM shardring.lock_ring(ring);
 	IF EXISTS (SELECT FROM shardring.ring_version AS v
-			   WHERE v.ring = seal.ring AND v.version = seal.version
+			   WHERE v.ring = seal.ring COLLATE "C"
+				   AND v.version = seal.version
 				   AND v.sealed_at IS NOT NULL)
 	THEN
 		RAISE EXCEPTION 'version % of ring "%" is sealed already',
@@ -1661,10 +1676,10 @@ BEGIN
 					WHERE m.ring = v.ring AND m.version = v.version),
 		pin_rows = (SELECT count(*) FROM shardring.shard_pin AS p
 					WHERE p.ring = v.ring AND p.version = v.version)
-	WHERE v.ring = seal.ring AND v.version = draft.version;
+	WHERE v.ring = draft.ring AND v.version = draft.version;
 	/* plain SQL may have given the draft a number of its own */
 	UPDATE shardring.ring AS r SET last_version = draft.version
-	WHERE r.ring = seal.ring AND r.last_version < draft.version;
+	WHERE r.ring = draft.ring AND r.last_version < draft.version;
 	PERFORM shardring.number_shards(ring, draft.version);
 END
 $body$;
@@ -1680,7 +1695,7 @@ AS $body$
 DECLARE
 	print text := shardring.version_fingerprint(ring, version, true);
 BEGIN
-	IF print <> shardring.version_fingerprint(ring, version) THEN
+	IF print <> shardring.version_fingerprint(ring, version) COLLATE "C" THEN
 		PERFORM shardring.refuse_snapshot(ring, version);
 	END IF;
 	RETURN print;
@@ -1723,13 +1738,13 @@ BEGIN
 	INSERT INTO shardring.shard (ring, shard, number)
 	SELECT number_shards.ring, n.shard,
 		(SELECT count(*) FROM shardring.shard AS s
-		 WHERE s.ring = number_shards.ring)
+		 WHERE s.ring = number_shards.ring COLLATE "C")
 		+ row_number() OVER (ORDER BY n.group_bytes, n.slot) - 1
 	FROM (SELECT DISTINCT ON (m.shard) m.shard,
 			  convert_to(m.group_name, 'UTF8') AS group_bytes,
 			  lower(m.slots) AS slot
 		  FROM shardring.shard_map AS m
-		  WHERE m.ring = number_shards.ring
+		  WHERE m.ring = number_shards.ring COLLATE "C"
 			  AND m.version = number_shards.version
 			  AND (SELECT s.number FROM shardring.shard AS s
 				   WHERE s.ring = m.ring AND s.shard = m.shard) IS NULL
@@ -1935,7 +1950,7 @@ AS $body$
 BEGIN
 	PERFORM shardring.require_intact(v)
 	FROM shardring.ring_version AS v
-	WHERE v.ring = damage.ring AND v.version = damage.version;
+	WHERE v.ring = damage.ring COLLATE "C" AND v.version = damage.version;
 	PERFORM FROM shardring.moved_ranges(ring, version, version);
 	RETURN NULL;
 EXCEPTION
@@ -1970,7 +1985,7 @@ DECLARE
 	changed record;
 BEGIN
 	IF NOT EXISTS (SELECT FROM shardring.shard_group AS g
-				   WHERE g.ring = require_usable.ring
+				   WHERE g.ring = require_usable.ring COLLATE "C"
 					   AND g.version = require_usable.version
 					   AND cardinality(g.points) > 0)
 	THEN
@@ -1982,7 +1997,7 @@ BEGIN
 	SELECT g.group_name, array_agg(g.slots ORDER BY g.version) AS slots
 	INTO changed
 	FROM shardring.shard_group AS g
-	WHERE g.ring = require_usable.ring
+	WHERE g.ring = require_usable.ring COLLATE "C"
 		AND g.version = ANY (ARRAY[active_version, require_usable.version])
 	GROUP BY g.group_name
 	HAVING min(g.slots) <> max(g.slots)
@@ -2052,10 +2067,10 @@ BEGIN
 	INTO worst
 	FROM shardring.shares(warn_of_shares.ring, warn_of_shares.version) AS s
 		JOIN shardring.ring_version AS v
-			ON v.ring = warn_of_shares.ring
+			ON v.ring = warn_of_shares.ring COLLATE "C"
 			AND v.version = warn_of_shares.version
 	WHERE s.weight > 0
-	ORDER BY s.ratio DESC, s.group_name
+	ORDER BY s.ratio DESC, s.group_name COLLATE "C"
 	LIMIT 1;
 	IF worst.ratio > 1.5 THEN
 		wanted := 2 * worst.vnodes;
@@ -2133,7 +2148,7 @@ BEGIN
 	END IF;
 	SELECT count(*) INTO STRICT joining
 	FROM (SELECT g.group_name FROM shardring.shard_group AS g
-		  WHERE g.ring = warn_of_joins.ring
+		  WHERE g.ring = warn_of_joins.ring COLLATE "C"
 			  AND g.version = ANY (ARRAY[warn_of_joins.active_version,
 										 warn_of_joins.version])
 		  GROUP BY g.group_name
@@ -2190,12 +2205,12 @@ BEGIN
 	old := ARRAY(
 		SELECT k.version
 		FROM (SELECT v.version FROM shardring.ring_version AS v
-			  WHERE v.ring = prune.ring AND v.sealed_at IS NOT NULL
+			  WHERE v.ring = locked.ring AND v.sealed_at IS NOT NULL
 				  AND v.version < locked.active_version
 			  ORDER BY v.version DESC
 			  OFFSET keep) AS k
 		WHERE NOT EXISTS (SELECT FROM shardring.ring_version AS d
-						  WHERE d.ring = prune.ring AND d.sealed_at IS NULL
+						  WHERE d.ring = locked.ring AND d.sealed_at IS NULL
 							  AND d.parent = k.version));
 	PERFORM shardring.erase_versions(ring, old);
 	RETURN cardinality(old);
@@ -2210,14 +2225,16 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 SET shardring.dropping = 'on'
 AS $body$
+DECLARE
+	locked shardring.ring;
 BEGIN
 	PERFORM shardring.refuse_null('ring', ring);
-	PERFORM shardring.lock_ring(ring);
+	locked := shardring.lock_ring(ring);
 	PERFORM shardring.erase_versions(ring, NULL);
-	DELETE FROM shardring.activation AS a WHERE a.ring = drop_ring.ring;
-	DELETE FROM shardring.shard AS s WHERE s.ring = drop_ring.ring;
-	DELETE FROM shardring.shard_probe AS p WHERE p.ring = drop_ring.ring;
-	DELETE FROM shardring.ring AS r WHERE r.ring = drop_ring.ring;
+	DELETE FROM shardring.activation AS a WHERE a.ring = locked.ring;
+	DELETE FROM shardring.shard AS s WHERE s.ring = locked.ring;
+	DELETE FROM shardring.shard_probe AS p WHERE p.ring = locked.ring;
+	DELETE FROM shardring.ring AS r WHERE r.ring = locked.ring;
 END
 $body$;
 COMMENT ON FUNCTION shardring.drop_ring(text) IS
@@ -2236,24 +2253,24 @@ SET shardring.dropping = 'on'
 AS $body$
 BEGIN
 	PERFORM FROM shardring.ring_version AS v
-	WHERE v.ring = erase_versions.ring
+	WHERE v.ring = erase_versions.ring COLLATE "C"
 		AND (versions IS NULL OR v.version = ANY (versions))
 	FOR UPDATE;
 	PERFORM shardring.settled_fingerprint(v.ring, v.version)
 	FROM shardring.ring_version AS v
-	WHERE v.ring = erase_versions.ring AND v.sealed_at IS NULL
+	WHERE v.ring = erase_versions.ring COLLATE "C" AND v.sealed_at IS NULL
 		AND (versions IS NULL OR v.version = ANY (versions));
 	DELETE FROM shardring.ring_version AS v
-	WHERE v.ring = erase_versions.ring
+	WHERE v.ring = erase_versions.ring COLLATE "C"
 		AND (versions IS NULL OR v.version = ANY (versions));
 	DELETE FROM shardring.shard_group AS g
-	WHERE g.ring = erase_versions.ring
+	WHERE g.ring = erase_versions.ring COLLATE "C"
 		AND (versions IS NULL OR g.version = ANY (versions));
 	DELETE FROM shardring.shard_map AS m
-	WHERE m.ring = erase_versions.ring
+	WHERE m.ring = erase_versions.ring COLLATE "C"
 		AND (versions IS NULL OR m.version = ANY (versions));
 	DELETE FROM shardring.shard_pin AS p
-	WHERE p.ring = erase_versions.ring
+	WHERE p.ring = erase_versions.ring COLLATE "C"
 		AND (versions IS NULL OR p.version = ANY (versions));
 END
 $body$;
@@ -2488,14 +2505,15 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	IF NOT EXISTS (SELECT FROM shardring.ring AS r
-				   WHERE r.ring = version_at.ring)
+				   WHERE r.ring = version_at.ring COLLATE "C")
 	THEN
 		RAISE EXCEPTION 'ring "%" does not exist', ring
 			USING ERRCODE = 'undefined_object';
 	END IF;
 	RETURN (SELECT a.version
 			FROM shardring.activation AS a
-			WHERE a.ring = version_at.ring AND a.activated_at <= moment
+			WHERE a.ring = version_at.ring COLLATE "C"
+				AND a.activated_at <= moment
 			ORDER BY a.version DESC
 			LIMIT 1);
 END
@@ -2560,7 +2578,7 @@ LANGUAGE plpgsql STABLE PARALLEL UNSAFE COST 10000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-	one text;
+	one text COLLATE "C";
 	known boolean := false;
 BEGIN
 	FOR one IN
@@ -2574,7 +2592,7 @@ BEGIN
 		UNION SELECT p.ring FROM shardring.shard_probe AS p
 		ORDER BY 1
 	LOOP
-		CONTINUE WHEN one <> problems.ring;
+		CONTINUE WHEN one <> problems.ring COLLATE "C";
 		known := true;
 		RETURN QUERY SELECT one, NULL::integer, p.problem
 			FROM shardring.ring_problems(one) AS p;
@@ -2931,12 +2949,12 @@ DECLARE
 	load_sum text := CASE WHEN load_column IS NULL THEN no_load
 		ELSE 'coalesce(pg_catalog.sum(k.load), 0)' END;
 BEGIN
-	IF load_column = '' THEN
+	IF load_column COLLATE "C" = '' THEN
 		RAISE EXCEPTION 'column "" of relation "%" does not exist', relation
 			USING ERRCODE = 'undefined_column';
 	END IF;
 	SELECT * INTO hashed_by
-	FROM shardring.ring AS r WHERE r.ring = rehearse_query.ring;
+	FROM shardring.ring AS r WHERE r.ring = rehearse_query.ring COLLATE "C";
 	IF NOT FOUND AND ring IS NOT NULL THEN
 		RAISE EXCEPTION 'ring "%" does not exist', ring
 			USING ERRCODE = 'undefined_object';
@@ -3181,7 +3199,7 @@ BEGIN
 			HINT = 'Activate a version, or say which one with version.';
 	END IF;
 	SELECT v.* INTO found_row FROM shardring.ring_version AS v
-	WHERE v.ring = exported_version.ring AND v.version = target;
+	WHERE v.ring = exported_version.ring COLLATE "C" AND v.version = target;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'version % of ring "%" does not exist', target, ring
 			USING ERRCODE = 'undefined_object';
@@ -3341,13 +3359,14 @@ DECLARE
 	found_row shardring.ring_version;
 BEGIN
 	SELECT v.* INTO found_row FROM shardring.ring_version AS v
-	WHERE v.ring = has_version.ring AND v.version = has_version.version;
+	WHERE v.ring = has_version.ring COLLATE "C"
+		AND v.version = has_version.version;
 	IF FOUND AND found_row.sealed_at IS NULL THEN
 		RAISE EXCEPTION 'version % of ring "%" exists as a draft',
 			version, ring
 			USING ERRCODE = 'duplicate_object',
 			HINT = 'Drop it; versions are drafted on one server only.';
-	ELSIF FOUND AND found_row.fingerprint <> fingerprint THEN
+	ELSIF FOUND AND found_row.fingerprint <> fingerprint COLLATE "C" THEN
 		RAISE EXCEPTION 'version % of ring "%" exists with other content',
 			version, ring
 			USING ERRCODE = 'duplicate_object',
@@ -3388,7 +3407,7 @@ BEGIN
 	SELECT l.shard INTO other
 	FROM jsonb_array_elements_text(list) WITH ORDINALITY AS l (shard, number)
 	WHERE NOT EXISTS (SELECT FROM shardring.shard AS s
-					  WHERE s.ring = import_shards.ring
+					  WHERE s.ring = import_shards.ring COLLATE "C"
 						  AND s.shard = l.shard AND s.number = l.number - 1)
 	ORDER BY l.number
 	LIMIT 1;
@@ -3518,7 +3537,8 @@ BEGIN
 	ON CONFLICT DO NOTHING;
 	IF jsonb_array_length(document -> 'pins') <> (
 		SELECT count(*) FROM shardring.shard_pin AS p
-		WHERE p.ring = import_pins.ring AND p.version = import_pins.version)
+		WHERE p.ring = import_pins.ring COLLATE "C"
+			AND p.version = import_pins.version)
 	THEN
 		PERFORM shardring.refuse_document('pins', 'a list without doubles');
 	END IF;
@@ -3549,7 +3569,7 @@ BEGIN
 			DETAIL = format('Problem: %s.', first_problem);
 	END IF;
 	print := shardring.version_fingerprint(ring, version);
-	IF print <> document ->> 'fingerprint' THEN
+	IF print COLLATE "C" <> document ->> 'fingerprint' THEN
 		RAISE EXCEPTION
 			'document of version % of ring "%" has a wrong fingerprint',
 			version, document ->> 'ring'
@@ -3710,7 +3730,7 @@ BEGIN
 		PERFORM shardring.refuse_document(field, 'a list');
 	END IF;
 	IF EXISTS (SELECT FROM jsonb_array_elements(document -> field) AS l (e)
-			   WHERE jsonb_typeof(l.e) <> kind)
+			   WHERE jsonb_typeof(l.e) <> kind COLLATE "C")
 	THEN
 		PERFORM shardring.refuse_document(
 			field, format('a list of type %s', kind));
@@ -3828,7 +3848,7 @@ DECLARE
 BEGIN
 	PERFORM shardring.refuse_null('ring', ring);
 	SELECT r.* INTO found_row FROM shardring.ring AS r
-	WHERE r.ring = require_ring.ring;
+	WHERE r.ring = require_ring.ring COLLATE "C";
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'ring "%" does not exist', ring
 			USING ERRCODE = 'undefined_object';
@@ -3880,10 +3900,10 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-	addresses text[];
-	wrapper text;
+	addresses text[] COLLATE "C";
+	wrapper text COLLATE "C";
 	old_names text[];
-	old_addresses text[];
+	old_addresses text[] COLLATE "C";
 BEGIN
 	PERFORM shardring.require_ring(ring);
 	addresses := shardring.partition_addresses(ring);
@@ -3892,7 +3912,7 @@ BEGIN
 	FROM pg_foreign_server AS f
 		JOIN pg_foreign_data_wrapper AS w ON w.oid = f.srvfdw
 		CROSS JOIN LATERAL shardring.partition_options(f.srvoptions) AS p
-	WHERE f.srvname = plproxy_sync.ring;
+	WHERE f.srvname = plproxy_sync.ring COLLATE "C";
 	IF NOT FOUND THEN
 		EXECUTE format('CREATE SERVER %I FOREIGN DATA WRAPPER plproxy '
 					   'OPTIONS (%s)', ring,
@@ -3920,12 +3940,12 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
 	stand_in text;
-	numbers text;
+	numbers text COLLATE "C";
 BEGIN
 	SELECT shardring.connect_string(l.server) INTO stand_in
 	FROM shardring.live_shards(ring) AS l
 	WHERE EXISTS (SELECT FROM shardring.shard_map AS m
-				  WHERE m.ring = partition_addresses.ring
+				  WHERE m.ring = partition_addresses.ring COLLATE "C"
 					  AND m.version = shardring.active_version(m.ring)
 					  AND m.shard = l.shard)
 	ORDER BY l.number
@@ -3937,11 +3957,12 @@ BEGIN
 	END IF;
 	SELECT string_agg(s.number::text, ' ' ORDER BY s.number) INTO numbers
 	FROM shardring.shard AS s
-	WHERE s.ring = partition_addresses.ring;
+	WHERE s.ring = partition_addresses.ring COLLATE "C";
 	IF numbers <> (SELECT string_agg(i::text, ' ' ORDER BY i)
 				   FROM generate_series(0, (
 					   SELECT count(*) - 1 FROM shardring.shard AS s
-					   WHERE s.ring = partition_addresses.ring)) AS i)
+					   WHERE s.ring = partition_addresses.ring
+						   COLLATE "C")) AS i)
 	THEN
 		RAISE EXCEPTION 'shards of ring "%" are not numbered 0, 1, 2 ...',
 			ring
@@ -3954,7 +3975,7 @@ BEGIN
 		FROM shardring.shard AS s
 			LEFT JOIN shardring.live_shards(partition_addresses.ring) AS l
 				ON l.shard = s.shard
-		WHERE s.ring = partition_addresses.ring
+		WHERE s.ring = partition_addresses.ring COLLATE "C"
 		ORDER BY s.number);
 END
 $body$;
@@ -4208,8 +4229,8 @@ DECLARE
 BEGIN
 	SELECT n.shard INTO unknown FROM unnest(shards) AS n (shard)
 	WHERE NOT EXISTS (SELECT FROM shardring.shard AS s
-					  WHERE s.ring = push_targets.ring
-						  AND s.shard = n.shard)
+					  WHERE s.ring = push_targets.ring COLLATE "C"
+						  AND s.shard = n.shard COLLATE "C")
 	LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION 'shard "%" of ring "%" does not exist', unknown, ring
@@ -4219,8 +4240,9 @@ BEGIN
 		SELECT ROW(s.ring, s.shard, s.number, coalesce(s.server, s.shard))
 			::shardring.shard
 		FROM shardring.shard AS s
-		WHERE s.ring = push_targets.ring
-			AND CASE WHEN shards IS NOT NULL THEN s.shard = ANY (shards)
+		WHERE s.ring = push_targets.ring COLLATE "C"
+			AND CASE WHEN shards IS NOT NULL
+				THEN s.shard = ANY (shards COLLATE "C")
 			ELSE EXISTS (SELECT
 						 FROM shardring.live_shards(push_targets.ring) AS l
 						 WHERE l.shard = s.shard)
@@ -4314,7 +4336,8 @@ BEGIN
 		FROM shardring.shard_probe AS p
 			JOIN shardring.live_shards(suspects.ring) AS l
 				ON l.shard = p.shard
-		WHERE p.ring = suspects.ring AND p.failures >= suspects.failures
+		WHERE p.ring = suspects.ring COLLATE "C"
+			AND p.failures >= suspects.failures
 		ORDER BY l.number;
 END
 $body$;
