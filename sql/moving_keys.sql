@@ -88,6 +88,9 @@ CREATE TABLE holes AS SELECT CASE WHEN i % 10 > 0 THEN 'user:' || i END AS key, 
 SELECT * FROM shardring.moving_keys('r', 1, 2, 'holes', 'key');
 SELECT * FROM shardring.moving_keys('r', 1, 2, 'holes', 'Id');
 SELECT * FROM shardring.moving_keys('r', 1, 1, 'holes', 'key');
+\set VERBOSITY sqlstate
+SELECT * FROM shardring.moving_keys('r', 1, 2, 'holes', 'key');
+\set VERBOSITY default
 DELETE FROM holes WHERE key IS NULL AND "Id" <> 10;
 SELECT * FROM shardring.moving_keys('r', 1, 2, 'holes', 'key');
 SELECT * FROM shardring.moving_keys('r', 1, 2, ARRAY['a', NULL]);
