@@ -143,33 +143,22 @@ is( on_proxy(q{
 
 # ---------- a live expansion ----------
 
-# The psql script of a move: what moves to $to from $from, by the predicate
-# of the plan; what is no more on $from goes on $to too.  Movers are not
-# hindered by guards.
+# The script of the documentation for a pair of shards: what moves from s0 to
+# s3 by the condition of the plan; what is no more on s0 goes on s3 too.
+my ($copy_script) =
+  slurp_file('extension/doc/plproxy.md') =~ /^```sh\n(.*?)^```$/ms;
+
 sub copy_moving
 {
 	my ($old, $new, $to, $sources) = @_;
-	my $target = $shard{$to}->connstr('postgres');
-	for my $from (@$sources)
+	for my $from (grep { $_ ne $to } @$sources)
 	{
-		next if $from eq $to;
-		my $condition = on_proxy(qq{
+		local $ENV{s0} = $shard{$from}->connstr('postgres');
+		local $ENV{s3} = $shard{$to}->connstr('postgres');
+		local $ENV{condition} = on_proxy(qq{
 			SELECT shardring.move_predicate('orders', $old, $new, '$from',
 				'$to', 'key')});
-		my $source = $shard{$from}->connstr('postgres');
-		IPC::Run::run(
-			[ 'psql', '-XAtq', '-d', $source, '-c',
-				"COPY (SELECT * FROM held WHERE $condition) TO STDOUT" ],
-			'|',
-			[ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $target, '-c',
-				'SET session_replication_role = replica', '-c',
-				'CREATE TEMP TABLE moved (LIKE held)', '-c',
-				'COPY moved FROM STDIN', '-c',
-				"DELETE FROM held WHERE ($condition)
-				 AND NOT EXISTS (SELECT FROM moved WHERE moved.key = held.key)",
-				'-c',
-				'INSERT INTO held SELECT * FROM moved
-				 ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value' ])
+		IPC::Run::run [ 'bash', '-o', 'pipefail', '-c', $copy_script ]
 		  or die "cannot copy from $from to $to";
 	}
 	return;
