@@ -57,6 +57,25 @@ fail()
 	exit 1
 }
 
+# ---------- counts ----------
+
+# PASSED FAILED SKIPPED: the last lines of whatever runs tests.
+print_counts()
+{
+	[ "$3" -eq 0 ] || echo "$3 skipped"
+	echo "$1 passed, $2 failed"
+}
+
+# Prints the last of these counts in a log, or nothing.
+read_counts()
+{
+	awk '/^[0-9]+ skipped$/ { skipped = $1; line = NR }
+		/^[0-9]+ passed, [0-9]+ failed$/ {
+			counts = $1 " " $3 " " (line > 0 && line == NR - 1 ? skipped : 0)
+		}
+		END { print counts }'
+}
+
 # ---------- packages ----------
 
 # Installs what is missing of: "server" (build and run the extension),

@@ -53,7 +53,7 @@ main()
 	[ $# -gt 0 ] || set -- 17 18
 	if [ "$(id -u)" -ne 0 ]; then
 		echo "making a chroot needs root: SKIPPED, $# majors are not tested"
-		echo "0 passed, 0 failed, $# skipped"
+		print_counts 0 0 $#
 		exit 0
 	fi
 	has_command mmdebstrap || install_packages mmdebstrap
@@ -66,8 +66,7 @@ main()
 	for major; do
 		count_major "$major"
 	done
-	echo "$PASSED passed, $FAILED failed$([ $SKIPPED -eq 0 ] ||
-		echo ", $SKIPPED skipped")"
+	print_counts $PASSED $FAILED $SKIPPED
 	[ $FAILED -eq 0 ]
 }
 
@@ -97,20 +96,18 @@ end_jobs()
 # complained after them.
 count_major()
 {
-	local major=$1 log=$WORK/$1.log status=0 last
+	local major=$1 log=$WORK/$1.log status=0 passed failed skipped
 	echo "== PostgreSQL $major"
 	tail -n +1 -s 0.2 -f --pid="${JOBS[$major]}" "$log" &
 	wait "${JOBS[$major]}" || status=$?
 	wait $!
 	unset "JOBS[$major]"
-	last=$(grep -E '^[0-9]+ passed, ' "$log" | tail -n 1) || true
-	if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]]
-	then
-		PASSED=$((PASSED + BASH_REMATCH[1]))
-		FAILED=$((FAILED + BASH_REMATCH[2]))
-		SKIPPED=$((SKIPPED + ${BASH_REMATCH[4]:-0}))
-		[ $status -eq 0 ] || [ "${BASH_REMATCH[2]}" -gt 0 ] ||
-			FAILED=$((FAILED + 1))
+	read -r passed failed skipped < <(read_counts <"$log") || true
+	if [ -n "$passed" ]; then
+		PASSED=$((PASSED + passed))
+		FAILED=$((FAILED + failed))
+		SKIPPED=$((SKIPPED + skipped))
+		[ $status -eq 0 ] || [ "$failed" -gt 0 ] || FAILED=$((FAILED + 1))
 	else
 		echo "PostgreSQL $major: ended without a count, with status $status"
 		FAILED=$((FAILED + 1))
@@ -123,7 +120,7 @@ test_major()
 	local major=$1
 	if ! make_chroot "$major"; then
 		echo "PostgreSQL $major: SKIPPED, no suite of Debian could be fetched"
-		echo "0 passed, 0 failed, 1 skipped"
+		print_counts 0 0 1
 		return 0
 	fi
 	mkdir "$WORK/$major/tree"

@@ -9,8 +9,8 @@
 #	  printed.
 #	- A program that failed without counting a failure (a crash, a plan that was
 #	  not kept) is one failure; so is one that counted nothing.
-#	- The last line is "N passed, N failed", with ", N skipped" when there are
-#	  any.  The status is 0 when something ran and nothing failed.
+#	- The last line is "N passed, N failed"; when some were skipped, the line
+#	  before says how many.  The status is 0 when something ran and nothing failed.
 #	- Tests see a copy of the tree.  What they leave is in test/output when
 #	  something failed, regression.diffs and results included.
 #
@@ -74,7 +74,7 @@ report()
 	if [ "$FAILED" -gt 0 ] && cp -R "$WORK/output" "$OUTPUT"; then
 		echo "what the failed tests left is in test/output"
 	fi
-	summary $PASSED $FAILED $SKIPPED
+	print_counts $PASSED $FAILED $SKIPPED
 	[ $FAILED -eq 0 ] && [ $PASSED -gt 0 ]
 }
 
