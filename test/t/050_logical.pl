@@ -1,7 +1,7 @@
 # 050_logical.pl
-#	Logical replication, twice: of our tables, so that another server follows
-#	the ring; and of a user's rows that move, by a row filter on a database
-#	that does not have the extension.
+#	Logical replication, three times: of our tables, so that another server
+#	follows the ring; of a user's rows that move, by a row filter on a database
+#	that does not have the extension; and to a shard that has a guard.
 
 use strict;
 use warnings;
@@ -218,6 +218,74 @@ publish(
 	biggest('r', 'text', $list));
 publish('hash tags', biggest('tags', 'text', 'predicate'),
 	'key', biggest('tags', 'text', $list));
+
+# ---------- to a shard with a guard ----------
+
+# The guard refuses keys that live elsewhere when somebody writes them here,
+# and lets replication apply what it is sent.
+$one->safe_psql('postgres', 'CREATE DATABASE guarded');
+$two->safe_psql('postgres', 'CREATE DATABASE plain');
+$one->safe_psql('guarded', 'CREATE EXTENSION shardring');
+add_ring($one, 'guarded', 'r', 4);
+$_->[0]->safe_psql($_->[1],
+	'CREATE TABLE visits (key text PRIMARY KEY, note text)')
+  foreach ([ $one, 'guarded' ], [ $two, 'plain' ]);
+$one->safe_psql('guarded', <<'END');
+ALTER DATABASE guarded SET shardring.shard = 'db0-0';
+CREATE TRIGGER zz_guard BEFORE INSERT OR UPDATE OR DELETE ON visits
+	FOR EACH ROW EXECUTE FUNCTION shardring.guard('r', 'key');
+END
+my @elsewhere = split /\n/, $one->safe_psql('guarded', <<'END');
+SELECT 'user:' || i FROM generate_series(1, 100) AS i
+WHERE shardring.shard_for('r', 'user:' || i) <> 'db0-0' ORDER BY i LIMIT 6;
+END
+is(scalar(@elsewhere), 6, 'six keys that live elsewhere');
+my ($first, $changed, $deleted, $late, $late_changed, $local) = @elsewhere;
+
+sub sorted
+{
+	return join "\n", sort @_;
+}
+
+sub visits
+{
+	return sorted(split /\n/,
+		$one->safe_psql('guarded', 'SELECT key, note FROM visits'));
+}
+
+$two->safe_psql('plain',
+	"INSERT INTO visits VALUES ('$first', 'copied'), ('$changed', 'copied'),"
+	  . " ('$deleted', 'copied'); CREATE PUBLICATION visits FOR TABLE visits");
+$one->safe_psql('guarded',
+	    "CREATE SUBSCRIPTION visits CONNECTION '"
+	  . $two->connstr
+	  . " dbname=plain' PUBLICATION visits");
+$one->wait_for_subscription_sync($two, 'visits', 'guarded');
+is( visits(),
+	sorted("$first|copied", "$changed|copied", "$deleted|copied"),
+	'a guard lets the first copy through');
+$two->safe_psql('plain', <<"END");
+INSERT INTO visits VALUES ('$late', 'inserted');
+UPDATE visits SET note = 'updated' WHERE key = '$changed';
+UPDATE visits SET key = '$late_changed' WHERE key = '$first';
+DELETE FROM visits WHERE key = '$deleted';
+END
+$two->wait_for_catchup('visits');
+my $applied =
+  sorted("$changed|updated", "$late_changed|copied", "$late|inserted");
+is(visits(), $applied, 'a guard lets insert, update and delete be applied');
+
+# The same by anybody else.
+foreach my $statement (
+	"INSERT INTO visits VALUES ('$local', 'local')",
+	"UPDATE visits SET note = 'local' WHERE key = '$changed'",
+	"DELETE FROM visits WHERE key = '$late'")
+{
+	is(sqlstate_of($one, 'guarded', $statement),
+		'SR001', 'here it is refused: ' . ($statement =~ /^(\w+)/)[0]);
+}
+is(visits(), $applied, 'and nothing has changed');
+$one->safe_psql('guarded', 'DROP SUBSCRIPTION visits');
 
 $_->stop foreach ($one, $two);
 done_testing();
