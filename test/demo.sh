@@ -265,7 +265,7 @@ end_story()
 	fi
 	keep_clusters
 	echo "    $WORK/psql -d db16    connects to one of the shards"
-	echo "    $WORK/demo    has the lists of keys, the conditions and the picture"
+	echo "    $WORK/demo    has the keys, conditions, picture"
 }
 
 main
