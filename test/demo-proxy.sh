@@ -2,18 +2,28 @@
 #
 # demo-proxy.sh
 #	Five servers on this machine: a proxy with PL/Proxy, three shards, and a
-#	fourth that joins while pgbench writes.  make demo-proxy
+#	fourth that joins while pgbench writes.  One is killed meanwhile, and
+#	leaves in the end.  make demo-proxy
 #
 # Rules of this file:
 #	- Everything is thrown away at the end, also on failure or Ctrl-C.
-#	- Nothing is shown that was not just computed, and the demo fails when an
-#	  acknowledged write is not on exactly one shard.
+#	- Nothing is shown that was not just computed.  The demo fails when an
+#	  acknowledged write is not on exactly one shard, the right one, when a
+#	  deleted key is back, and when a write was refused with anything but SR001
+#	  that is not the killed server's doing.
+#	- Functions and tables are in test/demo-proxy/*.sql, the story is here.
 #	- Output fits into 80 columns.
 
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "${BASH_SOURCE[0]}")/harness.sh"
 
 declare -A PORT
+WRITERS=
+
+# What PL/Proxy says of a connection that ended or was not to be had.  Errors
+# of a server that is up come as REMOTE ERROR.
+DEAD="r.message ~ '^PL/Proxy function [^:]+: \\[postgres\\] '
+	OR r.message ~ '^[^:]+: \\[postgres\\] REMOTE FATAL: '"
 
 main()
 {
@@ -30,7 +40,7 @@ main()
 	write_and_read
 	use_pooler
 	expand
-	check_writes
+	leave
 	echo
 	echo "Everything is dropped now.  extension/doc/plproxy.md has the steps."
 }
@@ -48,16 +58,8 @@ start_server()
 start_shard()
 {
 	start_server "$1"
-	sql "$1" "
-		ALTER DATABASE postgres SET shardring.shard = '$1';
-		CREATE TABLE held (key text PRIMARY KEY, value text);
-		CREATE FUNCTION put(key text, value text) RETURNS text LANGUAGE sql
-		AS 'INSERT INTO held VALUES (key, value)
-			RETURNING current_setting(''shardring.shard'')';
-		CREATE FUNCTION get(key text) RETURNS SETOF text LANGUAGE sql
-		AS 'SELECT h.value FROM held AS h WHERE h.key = get.key';
-		CREATE TRIGGER zz_guard BEFORE INSERT OR UPDATE OR DELETE ON held
-			FOR EACH ROW EXECUTE FUNCTION shardring.guard('orders', 'key')"
+	sql "$1" "ALTER DATABASE postgres SET shardring.shard = '$1'"
+	run_file "$1" shard.sql
 	sql proxy "
 		CREATE EXTENSION IF NOT EXISTS postgres_fdw;
 		CREATE SERVER $1 FOREIGN DATA WRAPPER postgres_fdw
@@ -70,7 +72,14 @@ sql()
 	psql -qAtX -v ON_ERROR_STOP=1 -p "${PORT[$1]}" -c "$2" >/dev/null
 }
 
-# Prints one value.
+# Runs a file of SQL on a server without a word.
+run_file()
+{
+	psql -qAtX -v ON_ERROR_STOP=1 -p "${PORT[$1]}" \
+		-f "$TREE/test/demo-proxy/$2" >/dev/null
+}
+
+# Prints what SQL on a server answers.
 value()
 {
 	psql -qAtX -v ON_ERROR_STOP=1 -p "${PORT[$1]}" -c "$2"
@@ -82,6 +91,14 @@ show()
 	echo
 	echo "proxy=# $1"
 	psql -qX -v ON_ERROR_STOP=1 -p "${PORT[proxy]}" -P footer=off -c "$1"
+}
+
+# Fails unless SQL on a server answers this.
+expect()
+{
+	local got
+	got=$(value "$1" "$2")
+	[ "$got" = "$3" ] || fail "on $1: $2: $got instead of $3"
 }
 
 tell()
@@ -105,30 +122,8 @@ make_proxy()
          FROM shardring.push_version('orders', 1, activate => true) AS p"
 	tell 'Three shards, no power of two: a cluster of PL/Proxy by one call.'
 	show "SELECT shardring.plproxy_sync('orders')"
-	sql proxy "
-		CREATE USER MAPPING FOR CURRENT_USER SERVER orders;
-		CREATE FUNCTION put(key text, value text) RETURNS text
-		LANGUAGE plproxy AS 'CLUSTER ''orders'';
-			RUN ON shardring.plproxy_partition(''orders'', key);';
-		CREATE FUNCTION get(key text) RETURNS SETOF text
-		LANGUAGE plproxy AS 'CLUSTER ''orders'';
-			RUN ON shardring.plproxy_partition(''orders'', key);';
-		CREATE FUNCTION who(OUT shard text, OUT rows bigint)
-		RETURNS SETOF record LANGUAGE plproxy AS 'CLUSTER ''orders''; RUN ON ALL;
-			SELECT current_setting(''shardring.shard'') AS shard,
-				count(*) AS rows FROM held;';
-		CREATE SEQUENCE attempt;
-		CREATE TABLE written (key text PRIMARY KEY);
-		CREATE TABLE refused (state text);
-		CREATE FUNCTION write_once() RETURNS void LANGUAGE plpgsql AS '
-		DECLARE
-			new_key text := ''live:'' || nextval(''attempt'');
-		BEGIN
-			PERFORM put(new_key, new_key);
-			INSERT INTO written VALUES (new_key);
-		EXCEPTION WHEN OTHERS THEN
-			INSERT INTO refused VALUES (SQLSTATE);
-		END'"
+	run_file proxy proxy.sql
+	run_file proxy writer.sql
 }
 
 write_and_read()
@@ -138,8 +133,35 @@ write_and_read()
              put('user:3', 'three')"
 	show "SELECT k AS key, shardring.shard_for('orders', k), get(k)
          FROM unnest(ARRAY['user:1', 'user:2', 'user:3']) AS k"
-	sql proxy "SELECT count(put('key:' || i, '')) FROM generate_series(1, 2000) AS i"
-	show "SELECT * FROM who() ORDER BY shard   -- RUN ON ALL"
+	show "WITH new AS (INSERT INTO written SELECT 'key:' || i
+                     FROM generate_series(1, 10000) AS i RETURNING key)
+         SELECT p.shard, count(*),
+             bool_and(p.shard = shardring.shard_for('orders', n.key)) AS right
+         FROM new AS n CROSS JOIN LATERAL put(n.key, 'first') AS p (shard)
+         GROUP BY p.shard ORDER BY p.shard"
+	tell 'SPLIT keys: an array is taken apart, each server gets its own keys.'
+	local split="SELECT count(DISTINCT m.key) AS found,
+             count(DISTINCT m.shard) AS shards,
+             bool_and(m.shard = shardring.shard_for('orders', m.key)) AS right
+         FROM get_many(ARRAY(SELECT w.key FROM written AS w)) AS m"
+	show "$split"
+	expect proxy "$split" '10000|3|t'
+	tell 'RUN ON ALL: every server, once.'
+	show_servers 's0 s1 s2'
+	refuse_here
+}
+
+# Shows what each server holds, and fails unless it is these that answer, once.
+show_servers()
+{
+	show "SELECT a.shard, count(*) FROM get_all() AS a GROUP BY 1 ORDER BY 1"
+	expect proxy "SELECT string_agg(DISTINCT a.shard, ' ' ORDER BY a.shard),
+			count(*) = count(DISTINCT a.key)
+		FROM get_all() AS a" "$1|t"
+}
+
+refuse_here()
+{
 	tell 'A shard refuses what is not its own, and says where to go.'
 	local key
 	key=$(value proxy "SELECT min('k' || i) FROM generate_series(1, 50) AS i
@@ -149,7 +171,7 @@ write_and_read()
 	{
 		psql -qX -v VERBOSITY=verbose -p "${PORT[s0]}" \
 			-c "INSERT INTO held VALUES ('$key', '')" 2>&1 || true
-	} | grep -E 'ERROR|DETAIL'
+	} | grep -E 'ERROR:  SR001|DETAIL'
 }
 
 use_pooler()
@@ -184,37 +206,137 @@ use_pooler()
 		-c "SELECT h.key, h.value FROM held AS h WHERE h.key = 'user:1'"
 }
 
-expand()
+# ---------- what writes meanwhile ----------
+
+start_writers()
 {
-	tell 'A fourth shard joins while pgbench writes through the proxy.'
-	start_shard s3
-	sql proxy "SELECT shardring.draft_version('orders', note => 's3 joins')"
-	sql proxy "SELECT shardring.add_group('orders', 'g3', ARRAY['s3'])"
-	sql proxy "SELECT shardring.seal('orders')"
-	show "SELECT m.from_shard, m.to_shard, round(m.share::numeric, 4) AS share
-         FROM shardring.move_plan('orders', 1, 2) AS m"
+	sql proxy 'TRUNCATE refused'
 	echo 'SELECT write_once();' >"$WORK/write.sql"
 	(cd "$WORK" && exec pgbench -n -c 2 -T 600 -f write.sql \
 		-p "${PORT[proxy]}") >"$WORK/pgbench.log" 2>&1 &
-	local writers=$!
-	step 'push the version everywhere, inactive' \
-		"shardring.push_version('orders', 2)"
-	step 'a partition for s3, used by nobody yet' \
-		"shardring.plproxy_sync('orders')"
-	step_copy 'copy what moves'
-	step_activate 'fence: the sources refuse what moves' s0 s1 s2
-	step_copy 'copy what came in meanwhile'
-	step_activate 'the target takes it' s3
-	step_activate 'the proxy sends it there' proxy
-	step_clean 'the sources delete what is not theirs'
-	sleep 1
-	kill -TERM $writers 2>/dev/null || true
-	wait $writers || true
-	# what they still have under way
+	WRITERS=$!
+	wait_for_writes
+}
+
+# Ends the writers by SIGTERM, since a shell lets what it runs in the
+# background ignore SIGINT, and waits for what they still have under way.
+stop_writers()
+{
+	wait_for_writes
+	kill -TERM $WRITERS
+	wait $WRITERS || true
 	until [ "$(value proxy "SELECT count(*) FROM pg_stat_activity AS a
 		WHERE a.application_name = 'pgbench'")" -eq 0 ]; do
 		sleep 0.1
 	done
+	! grep -i abort "$WORK/pgbench.log" || fail 'a writer gave up'
+}
+
+count_writes()
+{
+	value proxy "SELECT count(*) FROM written AS w WHERE w.key LIKE 'live:%'"
+}
+
+# Lets the writers do a few hundred more.
+wait_for_writes()
+{
+	local wanted
+	wanted=$(($(count_writes) + 300))
+	until [ "$(count_writes)" -ge $wanted ]; do
+		kill -0 $WRITERS 2>/dev/null ||
+			{ cat "$WORK/pgbench.log" >&2; fail 'the writers ended'; }
+		sleep 0.1
+	done
+}
+
+# Shows how the writers fared, and fails unless all is well.  The argument is
+# a condition: what else than SR001 they may have been refused with.
+check_writes()
+{
+	local fate="WITH found AS (
+             SELECT a.key, count(*) AS copies, bool_and(
+                 a.shard = shardring.shard_for('orders', a.key)) AS as_ring
+             FROM get_all() AS a GROUP BY a.key)
+         SELECT count(w.key) AS acknowledged,
+             count(*) FILTER (WHERE f.key IS NULL) AS lost,
+             count(*) FILTER (WHERE f.copies > 1) AS doubled,
+             count(*) FILTER (WHERE NOT f.as_ring) AS misplaced,
+             (SELECT count(*) FROM gone) AS deleted,
+             (SELECT count(*) FROM gone JOIN found USING (key)) AS back
+         FROM written AS w FULL JOIN found AS f USING (key)"
+	show "$fate"
+	show "SELECT r.state AS refused_with, count(*)
+         FROM refused AS r GROUP BY 1 ORDER BY 1"
+	expect proxy "SELECT f.lost, f.doubled, f.misplaced, f.back
+		FROM ($fate) AS f" '0|0|0|0'
+	expect proxy "SELECT DISTINCT r.state, r.message FROM refused AS r
+		WHERE r.state <> 'SR001' AND NOT (${1:-false})" ''
+}
+
+# ---------- a server joins, and one leaves ----------
+
+expand()
+{
+	tell 'A fourth shard joins while pgbench writes and deletes, and s1 dies.'
+	start_shard s3
+	sql proxy "SELECT shardring.draft_version('orders', note => 's3 joins')"
+	sql proxy "SELECT shardring.add_group('orders', 'g3', ARRAY['s3'])"
+	sql proxy "SELECT shardring.seal('orders')"
+	show_plan 1 2
+	start_writers
+	move 1 2 's0 s1 s2' s3 'kill_shard s1'
+	stop_writers
+	check_writes "$DEAD"
+	show_servers 's0 s1 s2 s3'
+}
+
+leave()
+{
+	tell 'The shard that died leaves, and is switched off under the writers.'
+	sql proxy "SELECT shardring.draft_version('orders', note => 's1 leaves')"
+	sql proxy "SELECT shardring.remove_group('orders', 'g1')"
+	sql proxy "SELECT shardring.seal('orders')"
+	show_plan 2 3
+	start_writers
+	move 2 3 s1 's0 s2 s3'
+	step 'partitions again: RUN ON ALL without s1' "shardring.plproxy_sync('orders')"
+	expect s1 'SELECT count(*) FROM held' 0
+	say 's1 is empty: switch it off'
+	stop_cluster s1
+	stop_writers
+	check_writes
+	show_servers 's0 s2 s3'
+	show "SELECT s.shard, s.reachable, s.active_version, s.in_sync
+         FROM shardring.shard_status('orders') AS s"
+}
+
+show_plan()
+{
+	show "SELECT m.from_shard, m.to_shard, round(m.share::numeric, 4) AS share
+         FROM shardring.move_plan('orders', $1, $2) AS m"
+}
+
+# The order of extension/doc/plproxy.md: move OLD NEW SOURCES TARGETS, and what
+# may happen in the middle.
+move()
+{
+	say 'push the version everywhere, inactive'
+	expect proxy "SELECT bool_and(p.ok)
+		FROM shardring.push_version('orders', $2) AS p" t
+	step 'partitions for all of its shards' "shardring.plproxy_sync('orders')"
+	say 'copy what moves'
+	copy_moving "$@"
+	say 'fence: the sources refuse what moves'
+	activate "$2" "$3"
+	${5:-}
+	say 'copy what came in meanwhile, delete what went'
+	copy_moving "$@"
+	say 'the targets take it'
+	activate "$2" "$4"
+	say 'the proxy sends it there'
+	activate "$2" proxy
+	say 'the sources delete what is not theirs'
+	delete_moved "$3"
 }
 
 step()
@@ -225,44 +347,46 @@ step()
 
 say()
 {
-	printf '%7s writes so far: %s\n' \
-		"$(value proxy 'SELECT count(*) FROM written')" "$1"
+	printf '%7s writes so far: %s\n' "$(count_writes)" "$1"
 }
 
-step_copy()
+# Makes what moves the same on the targets as it is on the sources.  Through a
+# file: a source that fails must not look like one that has nothing.
+copy_moving()
 {
-	local from condition
-	say "$1"
-	for from in s0 s1 s2; do
-		condition=$(value proxy "SELECT shardring.move_predicate(
-			'orders', 1, 2, '$from', 's3', 'key')")
-		psql -qAtX -p "${PORT[$from]}" \
-			-c "COPY (SELECT * FROM held WHERE $condition) TO STDOUT" |
-			psql -qAtX -v ON_ERROR_STOP=1 -p "${PORT[s3]}" \
+	local from to condition
+	for from in $3; do
+		for to in $4; do
+			condition=$(value proxy "SELECT shardring.move_predicate(
+				'orders', $1, $2, '$from', '$to', 'key')")
+			value "$from" "COPY (SELECT * FROM held WHERE $condition)
+				TO STDOUT" >"$WORK/moved"
+			psql -qAtX -v ON_ERROR_STOP=1 -1 -p "${PORT[$to]}" \
 				-c 'SET session_replication_role = replica' \
 				-c 'CREATE TEMP TABLE moved (LIKE held)' \
-				-c 'COPY moved FROM STDIN' \
+				-c "\\copy moved FROM '$WORK/moved'" \
+				-c "DELETE FROM held WHERE ($condition)
+					AND key NOT IN (SELECT m.key FROM moved AS m)" \
 				-c 'INSERT INTO held SELECT * FROM moved ON CONFLICT (key)
 					DO UPDATE SET value = EXCLUDED.value'
+		done
 	done
 }
 
-step_activate()
+# Activates a version on servers and waits until nobody uses the old one there.
+activate()
 {
 	local name
-	say "$1"
-	shift
-	for name; do
-		sql "$name" "SELECT shardring.activate('orders', 2)"
-		sql "$name" "SELECT shardring.wait_for_drain('orders', 2)"
+	for name in $2; do
+		sql "$name" "SELECT shardring.activate('orders', $1)"
+		sql "$name" "SELECT shardring.wait_for_drain('orders', $1)"
 	done
 }
 
-step_clean()
+delete_moved()
 {
 	local name
-	say "$1"
-	for name in s0 s1 s2; do
+	for name in $1; do
 		sql "$name" "
 			SET session_replication_role = replica;
 			DELETE FROM held
@@ -270,24 +394,22 @@ step_clean()
 	done
 }
 
-check_writes()
+# Kills a postmaster and starts it again, as soon as the backends it leaves
+# behind let it.
+kill_shard()
 {
-	local name lost doubled
-	for name in s0 s1 s2 s3; do
-		value $name 'SELECT key FROM held'
-	done | sort >"$WORK/found"
-	value proxy 'SELECT key FROM written' | sort >"$WORK/written"
-	doubled=$(uniq -d "$WORK/found" | wc -l)
-	lost=$(comm -13 "$WORK/found" "$WORK/written" | wc -l)
-	show "SELECT * FROM who() ORDER BY shard"
-	show "SELECT (SELECT count(*) FROM written) AS acknowledged,
-                $lost AS lost, $doubled AS doubled,
-                (SELECT count(*) FROM refused) AS refused,
-                (SELECT string_agg(DISTINCT state, ' ') FROM refused) AS with"
-	show "SELECT s.shard, s.reachable, s.active_version, s.in_sync
-         FROM shardring.shard_status('orders') AS s"
-	[ "$((lost + doubled))" -eq 0 ] ||
-		fail 'the ring and the shards do not agree'
+	local pid
+	pid=$(head -n 1 "$WORK/$1/postmaster.pid")
+	say "kill -9 of $1, and a new start"
+	kill -KILL "$pid"
+	for _ in {1..100}; do
+		if ! kill -0 "$pid" 2>/dev/null &&
+			(restart_cluster "$1") >/dev/null 2>&1; then
+			return
+		fi
+		sleep 0.1
+	done
+	fail "$1 does not start again"
 }
 
 main

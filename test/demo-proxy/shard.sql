@@ -1,0 +1,16 @@
+-- shard.sql: a shard's table behind its guard, and what PL/Proxy calls there
+
+CREATE TABLE held (key text PRIMARY KEY, value text);
+CREATE TRIGGER zz_guard BEFORE INSERT OR UPDATE OR DELETE ON held
+	FOR EACH ROW EXECUTE FUNCTION shardring.guard('orders', 'key');
+
+CREATE FUNCTION put(key text, value text) RETURNS text LANGUAGE sql AS $$
+	INSERT INTO held VALUES (key, value)
+	RETURNING current_setting('shardring.shard');
+$$;
+CREATE FUNCTION get(key text) RETURNS SETOF text LANGUAGE sql AS $$
+	SELECT h.value FROM held AS h WHERE h.key = get.key;
+$$;
+CREATE FUNCTION del(key text) RETURNS void LANGUAGE sql AS $$
+	DELETE FROM held AS h WHERE h.key = del.key;
+$$;
