@@ -158,7 +158,7 @@ sub copy_moving
 		local $ENV{condition} = on_proxy(qq{
 			SELECT shardring.move_predicate('orders', $old, $new, '$from',
 				'$to', 'key')});
-		IPC::Run::run [ 'bash', '-o', 'pipefail', '-c', $copy_script ]
+		IPC::Run::run [ 'sh', '-c', $copy_script ]
 		  or die "cannot copy from $from to $to";
 	}
 	return;
