@@ -89,6 +89,46 @@ SELECT add_group('e', g, ARRAY[g], weight => (g = 'b')::int) FROM unnest('{a,b,c
 SELECT string_agg(m[1], ' ' ORDER BY n) AS legend
 FROM regexp_matches(ring_svg('e', 1), '>([abc])<', 'g') WITH ORDINALITY AS m (m, n);
 
+-- A session that has loaded a ring reads weights, zones and numbers of
+-- candidates from rows all the same.  They may not be the ring's any more: a
+-- restore brings ring_version before shard_group.
+SELECT create_ring('m', 20);
+SELECT count(add_group('m', 'g' || i, ARRAY['s' || i], zone => 'z')) FROM generate_series(1, 3) AS i;
+SELECT activate('m');
+CREATE FUNCTION pg_temp.altered(edit text) RETURNS TABLE (call text, answer text) LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM shard_for('m', 'k');
+	SET LOCAL session_replication_role = replica;
+	EXECUTE edit;
+	FOREACH call IN ARRAY '{shares(''m''),points(''m''),"replicas_for(''m'', ''k'', 9)"}'::text[] LOOP
+		BEGIN
+			EXECUTE 'SELECT count(*) FROM ' || call INTO answer;
+		EXCEPTION WHEN data_corrupted THEN
+			answer := sqlstate || ' ' || sqlerrm;
+		END;
+		RETURN NEXT;
+	END LOOP;
+END $$;
+BEGIN;
+SELECT * FROM pg_temp.altered($$DELETE FROM shard_group WHERE ring = 'm' AND group_name <> 'g2'$$);
+ROLLBACK;
+BEGIN;
+SELECT * FROM pg_temp.altered($$DELETE FROM shard_group WHERE ring = 'm'$$);
+ROLLBACK;
+BEGIN;
+SELECT * FROM pg_temp.altered($$INSERT INTO shard_group SELECT 'm', 1, 'a' || i, 1, 1, 'y', ARRAY[i] FROM generate_series(1, 2000) AS i$$);
+ROLLBACK;
+BEGIN;
+SELECT * FROM pg_temp.altered($$UPDATE shard_group SET group_name = 'h' WHERE ring = 'm' AND group_name = 'g3'$$);
+ROLLBACK;
+BEGIN;
+SELECT * FROM pg_temp.altered($$UPDATE shard_group SET points = '{7}' WHERE ring = 'm' AND group_name = 'g3'$$);
+ROLLBACK;
+BEGIN;
+SELECT * FROM pg_temp.altered($$UPDATE shard_group SET weight = 2, zone = 'new' WHERE ring = 'm' AND group_name = 'g3'$$);
+ROLLBACK;
+SELECT * FROM pg_temp.altered('');
+
 -- the number of a shard for PL/Proxy, without PL/Proxy
 SELECT create_ring('n');
 SELECT add_group('n', 'g', '{x,y,z}', slots => 30);

@@ -32,7 +32,7 @@ static Ring *compile(Oid schema, text *ring, int32 version,
 static void check_fingerprint(const CatalogDef *def, text *ring,
 							  int32 version, const char *fingerprint);
 static void check_def(const CatalogDef *def, text *ring, int32 version,
-					  bool sealed, bool doubled);
+					  bool doubled);
 static bool keep_problem(void *arg, const char *problem);
 static void compiled_share(CompiledRing *compiled);
 static void compiled_evict(CompiledRing *compiled);
@@ -86,6 +86,33 @@ compiled_make(Oid schema, text *ring, int32 version, const char *fingerprint,
 }
 
 /*
+ * Reads the rows of a version in the current context.  They are those it was
+ * sealed with (else XX001) and make a ring, but for doubled points (else
+ * 55000 in a draft, XX001).
+ */
+CatalogDef *
+compiled_rows(Oid schema, text *ring, int32 version, const char *fingerprint,
+			  Snapshot snapshot)
+{
+	CatalogRing ring_row;
+	CatalogVersion version_row;
+	CatalogDef *def;
+
+	catalog_require_ring(schema, ring, snapshot, &ring_row);
+	if (!catalog_read_version(schema, ring, version, snapshot, &version_row))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("ring \"%s\" points to version %d, which does not "
+						"exist", text_to_cstring(ring), version),
+				 errhint("Use shardring.problems to see what is wrong.")));
+	def = catalog_read_def(schema, ring, &ring_row, &version_row, snapshot);
+	if (def->sealed || fingerprint[0] != '\0')
+		check_fingerprint(def, ring, version, fingerprint);
+	check_def(def, ring, version, false);
+	return def;
+}
+
+/*
  * Gives a pin back.  A draft nobody else holds goes with it.
  */
 void
@@ -124,29 +151,17 @@ compile(Oid schema, text *ring, int32 version, const char *fingerprint,
 {
 	MemoryContext target = CurrentMemoryContext;
 	MemoryContext rows;
-	CatalogRing ring_row;
-	CatalogVersion version_row;
 	CatalogDef *def;
 	Ring	   *result;
 
 	rows = AllocSetContextCreate(target, "shardring rows",
 								 ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(rows);
-	catalog_require_ring(schema, ring, snapshot, &ring_row);
-	if (!catalog_read_version(schema, ring, version, snapshot, &version_row))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("ring \"%s\" points to version %d, which does not "
-						"exist", text_to_cstring(ring), version),
-				 errhint("Use shardring.problems to see what is wrong.")));
-	def = catalog_read_def(schema, ring, &ring_row, &version_row, snapshot);
-	if (version_row.sealed || fingerprint[0] != '\0')
-		check_fingerprint(def, ring, version, fingerprint);
-	check_def(def, ring, version, version_row.sealed, false);
+	def = compiled_rows(schema, ring, version, fingerprint, snapshot);
 	MemoryContextSwitchTo(target);
 	result = ring_build(&def->ring, &shardring_env);
 	if (result->ndoubled > 0)
-		check_def(def, ring, version, version_row.sealed, true);
+		check_def(def, ring, version, true);
 	MemoryContextDelete(rows);
 	return result;
 }
@@ -178,8 +193,7 @@ check_fingerprint(const CatalogDef *def, text *ring, int32 version,
  * so, they are looked for to be named.
  */
 static void
-check_def(const CatalogDef *def, text *ring, int32 version, bool sealed,
-		  bool doubled)
+check_def(const CatalogDef *def, text *ring, int32 version, bool doubled)
 {
 	char	   *problem = def->malformed;
 
@@ -188,7 +202,7 @@ check_def(const CatalogDef *def, text *ring, int32 version, bool sealed,
 												   keep_problem, &problem))
 		return;
 	ereport(ERROR,
-			(errcode(sealed ? ERRCODE_DATA_CORRUPTED :
+			(errcode(def->sealed ? ERRCODE_DATA_CORRUPTED :
 					 ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("version %d of ring \"%s\" is not consistent",
 					version, text_to_cstring(ring)),

@@ -8,6 +8,7 @@
 
 #include "catalog/pg_type.h"
 #include "utils/array.h"
+#include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/multirangetypes.h"
 #include "utils/numeric.h"
@@ -30,14 +31,6 @@ enum
 	PIN_GROUP = 4
 };
 
-/* A group row and its extras, kept together while rows are sorted. */
-typedef struct GroupRow
-{
-	RingGroupDef group;
-	Datum		weight;
-	text	   *zone;
-} GroupRow;
-
 /* A shard_map row before it is given to its group. */
 typedef struct MapRow
 {
@@ -54,6 +47,8 @@ typedef struct RowList
 	uint32		space;
 } RowList;
 
+static const RingGroup *find_compiled(const Ring *compiled, RingName name);
+pg_noreturn static void refuse_groups(text *ring, int32 version);
 static void read_groups(CatalogDef *def, RowList *groups, RowScan *scan,
 						int32 vnodes);
 static void read_points(CatalogDef *def, RingGroupDef *group, Datum points);
@@ -80,7 +75,7 @@ catalog_read_def(Oid schema, text *ring, const CatalogRing *ring_row,
 				 const CatalogVersion *version_row, Snapshot snapshot)
 {
 	CatalogDef *def = palloc0(sizeof(CatalogDef));
-	RowList		groups = {.row_size = sizeof(GroupRow)};
+	RowList		groups = {.row_size = sizeof(RingGroupDef)};
 	RowList		maps = {.row_size = sizeof(MapRow)};
 	RowList		pins = {.row_size = sizeof(RingPinDef)};
 	int32		version = version_row->version;
@@ -88,6 +83,7 @@ catalog_read_def(Oid schema, text *ring, const CatalogRing *ring_row,
 
 	def->ring.hash = ring_row->hash;
 	def->ring.hash_tags = ring_row->hash_tags;
+	def->sealed = version_row->sealed;
 
 	catalog_scan_begin(&scan, schema, "shard_group", ring, version, snapshot);
 	read_groups(def, &groups, &scan, version_row->vnodes);
@@ -108,32 +104,67 @@ catalog_read_def(Oid schema, text *ring, const CatalogRing *ring_row,
 }
 
 /*
- * The zones of a version's groups, by their numbers in the compiled ring;
- * NULL where there is none.
+ * The extras of a compiled ring's groups, in the current context.  The ring
+ * may be older than what became of the rows, so XX001 unless they are of its
+ * groups, all of them and no other.
  */
-text	  **
-catalog_read_zones(Oid schema, text *ring, int32 version,
-				   const Ring *compiled, Snapshot snapshot)
+CatalogExtras
+catalog_read_extras(Oid schema, text *ring, int32 version,
+					const Ring *compiled, Snapshot snapshot)
 {
-	text	  **zones = palloc0((compiled->ngroups + 1) * sizeof(text *));
+	CatalogExtras extras = {
+		palloc0((compiled->ngroups + 1) * sizeof(Datum)),
+		palloc0((compiled->ngroups + 1) * sizeof(text *))
+	};
 	RowScan		scan;
 
 	catalog_scan_begin(&scan, schema, "shard_group", ring, version, snapshot);
 	while (catalog_scan_next(&scan))
 	{
-		RingName	name = catalog_scan_name(&scan, GROUP_NAME);
-		RingGroup	key = {.utf8 = key_utf8_name(name)};
-		const RingGroup *group;
+		const RingGroup *group =
+			find_compiled(compiled, catalog_scan_name(&scan, GROUP_NAME));
 		bool		isnull;
-		Datum		zone = catalog_scan_column(&scan, GROUP_ZONE, &isnull);
+		Datum		weight = catalog_scan_column(&scan, GROUP_WEIGHT, &isnull);
+		Datum		zone;
 
-		group = bsearch(&key, compiled->groups, compiled->ngroups,
-						sizeof(RingGroup), compare_compiled);
-		if (group != NULL && !isnull)
-			zones[group - compiled->groups] = DatumGetTextPCopy(zone);
+		if (group == NULL || isnull)
+			refuse_groups(ring, version);
+		extras.weights[group - compiled->groups] =
+			NumericGetDatum(DatumGetNumericCopy(weight));
+		zone = catalog_scan_column(&scan, GROUP_ZONE, &isnull);
+		if (!isnull)
+			extras.zones[group - compiled->groups] = DatumGetTextPCopy(zone);
 	}
 	catalog_scan_end(&scan);
-	return zones;
+	for (uint32 i = 0; i < compiled->ngroups; i++)
+		if (DatumGetPointer(extras.weights[i]) == NULL)
+			refuse_groups(ring, version);
+	return extras;
+}
+
+/*
+ * The group of this name, or NULL.
+ */
+static const RingGroup *
+find_compiled(const Ring *compiled, RingName name)
+{
+	RingGroup	key = {.utf8 = key_utf8_name(name)};
+
+	return bsearch(&key, compiled->groups, compiled->ngroups,
+				   sizeof(RingGroup), compare_compiled);
+}
+
+/*
+ * Raises that rows are not those of the ring.
+ */
+static void
+refuse_groups(text *ring, int32 version)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("the groups of version %d of ring \"%s\" were altered "
+					"after it was loaded", version, text_to_cstring(ring)),
+			 errhint("Use shardring.problems to see what is wrong.")));
 }
 
 /*
@@ -144,20 +175,16 @@ read_groups(CatalogDef *def, RowList *groups, RowScan *scan, int32 vnodes)
 {
 	while (catalog_scan_next(scan))
 	{
-		GroupRow   *row = list_add(groups);
-		RingGroupDef *group = &row->group;
+		RingGroupDef *group = list_add(groups);
 		bool		isnull;
 		Datum		value;
 
 		group->name = catalog_scan_name(scan, GROUP_NAME);
 		group->utf8 = key_utf8_name(group->name);
 		value = catalog_scan_column(scan, GROUP_WEIGHT, &isnull);
-		row->weight = NumericGetDatum(DatumGetNumericCopy(value));
-		group->wanted_points = wanted_points(vnodes, row->weight);
+		group->wanted_points = wanted_points(vnodes, value);
 		group->slots = DatumGetInt32(catalog_scan_column(scan, GROUP_SLOTS,
 												 &isnull));
-		value = catalog_scan_column(scan, GROUP_ZONE, &isnull);
-		row->zone = isnull ? NULL : DatumGetTextPCopy(value);
 		value = catalog_scan_column(scan, GROUP_POINTS, &isnull);
 		read_points(def, group, value);
 	}
@@ -269,8 +296,8 @@ read_slots(RingShardDef *shard, Datum slots)
 static void
 give_maps(CatalogDef *def, RowList *groups, RowList *maps)
 {
-	GroupRow   *group = groups->rows;
-	GroupRow   *end = group + groups->n;
+	RingGroupDef *group = groups->rows;
+	RingGroupDef *end = group + groups->n;
 	MapRow	   *map = maps->rows;
 	uint32		n;
 
@@ -282,9 +309,9 @@ give_maps(CatalogDef *def, RowList *groups, RowList *maps)
 		for (n = 1; i + n < maps->n; n++)
 			if (ring_name_compare(map[i + n].group_name, name) != 0)
 				break;
-		while (group < end && ring_name_compare(group->group.name, name) < 0)
+		while (group < end && ring_name_compare(group->name, name) < 0)
 			group++;
-		if (group == end || ring_name_compare(group->group.name, name) != 0)
+		if (group == end || ring_name_compare(group->name, name) != 0)
 		{
 			set_malformed(def, "shard \"%s\" has slots of group \"%s\", "
 						  "which is not in the version",
@@ -295,8 +322,8 @@ give_maps(CatalogDef *def, RowList *groups, RowList *maps)
 		for (uint32 k = 0; k < n; k++)
 			shards[k] = map[i + k].shard;
 		qsort(shards, n, sizeof(RingShardDef), compare_shards);
-		group->group.shards = shards;
-		group->group.nshards = n;
+		group->shards = shards;
+		group->nshards = n;
 	}
 }
 
@@ -352,22 +379,10 @@ list_add(RowList *list)
 static void
 store_groups(CatalogDef *def, RowList *groups)
 {
-	GroupRow   *rows = groups->rows;
-	uint32		n = groups->n;
-	RingGroupDef *out = palloc(Max(n, 1) * sizeof(RingGroupDef));
-
-	if (n > 1)
-		qsort(rows, n, sizeof(GroupRow), compare_groups);
-	def->weights = palloc(Max(n, 1) * sizeof(Datum));
-	def->zones = palloc(Max(n, 1) * sizeof(text *));
-	for (uint32 i = 0; i < n; i++)
-	{
-		out[i] = rows[i].group;
-		def->weights[i] = rows[i].weight;
-		def->zones[i] = rows[i].zone;
-	}
-	def->ring.groups = out;
-	def->ring.ngroups = n;
+	if (groups->n > 1)
+		qsort(groups->rows, groups->n, sizeof(RingGroupDef), compare_groups);
+	def->ring.groups = groups->rows;
+	def->ring.ngroups = groups->n;
 }
 
 /*
@@ -378,9 +393,9 @@ store_pins(CatalogDef *def, RowList *pins)
 {
 	RingPinDef *rows = pins->rows;
 
-	for (uint32 i = 0; i < pins->n; i++)
+	for (uint32 i = 0; i < pins->n && def->ring.ngroups > 0; i++)
 	{
-		GroupRow	key = {.group = {.utf8 = rows[i].group_utf8}};
+		RingGroupDef key = {.utf8 = rows[i].group_utf8};
 		const RingGroupDef *group;
 
 		group = bsearch(&key, def->ring.groups, def->ring.ngroups,
@@ -410,7 +425,7 @@ set_malformed(CatalogDef *def, const char *format, ...)
 }
 
 /*
- * By UTF-8 name; also for a bare RingGroupDef, which a GroupRow begins with.
+ * By UTF-8 name.
  */
 static int
 compare_groups(const void *a, const void *b)

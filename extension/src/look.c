@@ -19,13 +19,13 @@ typedef struct LookPoint
 } LookPoint;
 
 static const CacheMemo *look_ring(FunctionCallInfo fcinfo);
-static CatalogDef *look_def(FunctionCallInfo fcinfo, int32 version);
+static Datum *group_names(const RingDef *def);
 static LookPoint *collect_points(const RingDef *def, uint32 *n);
 static void collect_group(const RingDef *def, uint32 group, LookPoint *out);
 static int	compare_points(const void *a, const void *b);
 static void put_share(ReturnSetInfo *set, const RingGroup *group, Datum weight,
 					  double expected, uint64 positions);
-static double sum_weights(const CatalogDef *def);
+static double sum_weights(const Datum *weights, uint32 n);
 static double weight_value(Datum weight);
 static void count_slots(const Ring *ring, int32 *groups, int32 *slots);
 
@@ -43,14 +43,19 @@ shardring_points(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = result_set(fcinfo);
 	const CacheMemo *memo = look_ring(fcinfo);
+	const RingDef *def;
 	Datum	   *names;
 	LookPoint  *points;
 	uint32		n;
 
 	if (memo == NULL)
 		return (Datum) 0;
-	names = result_group_names(memo->ring);
-	points = collect_points(&look_def(fcinfo, memo->version)->ring, &n);
+	/* the ring is checked; all that is told comes from the rows */
+	def = &compiled_rows(catalog_schema(fcinfo), PG_GETARG_TEXT_PP(0),
+						 memo->version, memo->fingerprint,
+						 cache_snapshot())->ring;
+	names = group_names(def);
+	points = collect_points(def, &n);
 	for (uint32 i = 0; i < n; i++)
 	{
 		bool		nulls[3] = {false, false, points[i].salt == RING_NONE};
@@ -102,19 +107,23 @@ shardring_shares(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = result_set(fcinfo);
 	const CacheMemo *memo = look_ring(fcinfo);
-	CatalogDef *def;
+	const Ring *ring;
+	Datum	   *weights;
 	uint64	   *positions;
 	double		total;
 
 	if (memo == NULL)
 		return (Datum) 0;
-	def = look_def(fcinfo, memo->version);
-	total = sum_weights(def);
-	positions = palloc0((memo->ring->ngroups + 1) * sizeof(uint64));
-	ring_shares(&memo->ring->arcs, memo->ring->ngroups, positions);
-	for (uint32 i = 0; i < memo->ring->ngroups; i++)
-		put_share(set, &memo->ring->groups[i], def->weights[i],
-				  total > 0 ? weight_value(def->weights[i]) / total : 0,
+	ring = memo->ring;
+	weights = catalog_read_extras(catalog_schema(fcinfo),
+								  PG_GETARG_TEXT_PP(0), memo->version, ring,
+								  cache_snapshot()).weights;
+	total = sum_weights(weights, ring->ngroups);
+	positions = palloc0((ring->ngroups + 1) * sizeof(uint64));
+	ring_shares(&ring->arcs, ring->ngroups, positions);
+	for (uint32 i = 0; i < ring->ngroups; i++)
+		put_share(set, &ring->groups[i], weights[i],
+				  total > 0 ? weight_value(weights[i]) / total : 0,
 				  positions[i]);
 	return (Datum) 0;
 }
@@ -167,20 +176,17 @@ look_ring(FunctionCallInfo fcinfo)
 }
 
 /*
- * The rows of the version, for what a compiled ring does not keep.
+ * The names of all groups as text, by their numbers in the definition.
  */
-static CatalogDef *
-look_def(FunctionCallInfo fcinfo, int32 version)
+static Datum *
+group_names(const RingDef *def)
 {
-	Oid			schema = catalog_schema(fcinfo);
-	text	   *ring = PG_GETARG_TEXT_PP(0);
-	Snapshot	snapshot = cache_snapshot();
-	CatalogRing ring_row;
-	CatalogVersion version_row;
+	Datum	   *names = palloc_extended(Max(def->ngroups, 1) * sizeof(Datum),
+										MCXT_ALLOC_HUGE);
 
-	catalog_require_ring(schema, ring, snapshot, &ring_row);
-	catalog_require_version(schema, ring, version, snapshot, &version_row);
-	return catalog_read_def(schema, ring, &ring_row, &version_row, snapshot);
+	for (uint32 g = 0; g < def->ngroups; g++)
+		names[g] = PointerGetDatum(result_text(def->groups[g].name));
+	return names;
 }
 
 /*
@@ -271,12 +277,12 @@ put_share(ReturnSetInfo *set, const RingGroup *group, Datum weight,
  * All weights of a version together.
  */
 static double
-sum_weights(const CatalogDef *def)
+sum_weights(const Datum *weights, uint32 n)
 {
 	double		total = 0;
 
-	for (uint32 g = 0; g < def->ring.ngroups; g++)
-		total += weight_value(def->weights[g]);
+	for (uint32 i = 0; i < n; i++)
+		total += weight_value(weights[i]);
 	return total;
 }
 

@@ -9,7 +9,8 @@
  *	  then the others, both in the order of the ring;
  *	- a group without a zone stands in a zone of its own;
  *	- zones decide no routing, so a compiled ring does not have them: they
- *	  are read from the rows, once for each answer of the call site's memo.
+ *	  are read from the rows, once for each answer of the call site's memo;
+ *	  rows of other groups than the ring's are refused.
  */
 #include "shardring.h"
 
@@ -144,9 +145,9 @@ read_zones(FunctionCallInfo fcinfo, const CacheMemo *memo, PlaceZones *zones)
 	zones->answer = 0;
 	MemoryContextReset(zones->context);
 	old = MemoryContextSwitchTo(zones->context);
-	zones->names = catalog_read_zones(catalog_schema(fcinfo),
-									  PG_GETARG_TEXT_PP(0), memo->version,
-									  memo->ring, cache_snapshot());
+	zones->names = catalog_read_extras(catalog_schema(fcinfo),
+									   PG_GETARG_TEXT_PP(0), memo->version,
+									   memo->ring, cache_snapshot()).zones;
 	number_zones(memo->ring, zones);
 	MemoryContextSwitchTo(old);
 	zones->answer = memo->answer;

@@ -61,10 +61,16 @@ typedef struct CatalogVersion
 typedef struct CatalogDef
 {
 	RingDef		ring;
-	Datum	   *weights;		/* numeric, one a group, in the ring's order */
-	text	  **zones;			/* NULL where there is none */
+	bool		sealed;
 	char	   *malformed;		/* first row that no RingDef can express */
 } CatalogDef;
+
+/* What a compiled ring does not keep of its groups, by their numbers. */
+typedef struct CatalogExtras
+{
+	Datum	   *weights;		/* numeric */
+	text	  **zones;			/* NULL where there is none */
+} CatalogExtras;
 
 extern Oid	catalog_schema(FunctionCallInfo fcinfo);
 extern bool catalog_read_version(Oid schema, text *ring, int32 version,
@@ -73,8 +79,9 @@ extern CatalogDef *catalog_read_def(Oid schema, text *ring,
 									const CatalogRing *ring_row,
 									const CatalogVersion *version_row,
 									Snapshot snapshot);
-extern text **catalog_read_zones(Oid schema, text *ring, int32 version,
-								 const Ring *compiled, Snapshot snapshot);
+extern CatalogExtras catalog_read_extras(Oid schema, text *ring,
+										 int32 version, const Ring *compiled,
+										 Snapshot snapshot);
 extern bool catalog_read_shard_number(Oid schema, text *ring, text *shard,
 									  Snapshot snapshot, int32 *number);
 extern void catalog_require_ring(Oid schema, text *ring, Snapshot snapshot,
@@ -99,6 +106,8 @@ extern CompiledRing *compiled_find(const char *fingerprint);
 extern CompiledRing *compiled_make(Oid schema, text *ring, int32 version,
 								   const char *fingerprint,
 								   Snapshot snapshot);
+extern CatalogDef *compiled_rows(Oid schema, text *ring, int32 version,
+								 const char *fingerprint, Snapshot snapshot);
 extern void compiled_unpin(CompiledRing *compiled);
 extern void compiled_shrink(void);
 
