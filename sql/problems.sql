@@ -196,7 +196,7 @@ SELECT refused(edit), edit FROM unnest(ARRAY[
 SELECT * FROM shardring.problems();
 
 -- what even the constraints forbid is found as well
-SELECT make_ring(ring) FROM unnest('{a,b,c,d}'::text[]) AS ring;
+SELECT make_ring(ring) FROM unnest('{a,b,c,d,e,f,g,h,i}'::text[]) AS ring;
 SET session_replication_role = replica;
 ALTER TABLE shardring.shard_group DROP CONSTRAINT shard_group_points_form, DROP CONSTRAINT shard_group_slots_range;
 ALTER TABLE shardring.shard_map DROP CONSTRAINT shard_map_slots_range;
@@ -207,11 +207,42 @@ UPDATE shardring.shard_map SET slots = '{(,)}' WHERE ring = 'b' AND shard = 's0'
 UPDATE shardring.shard_map SET slots = '{}' WHERE ring = 'b' AND shard = 's1';
 UPDATE shardring.shard_map SET slots = '{[-1,2)}' WHERE ring = 'c' AND shard = 's0';
 UPDATE shardring.shard_pin SET key_position = -7 WHERE ring = 'd' AND key_position = 7;
+ALTER TABLE shardring.shard_group ALTER weight DROP NOT NULL, ALTER slots DROP NOT NULL, ALTER points DROP NOT NULL;
+ALTER TABLE shardring.shard_map ALTER slots DROP NOT NULL;
+ALTER TABLE shardring.shard_pin ALTER group_name DROP NOT NULL;
+UPDATE shardring.shard_group SET weight = NULL WHERE ring = 'e' AND group_name = 'g';
+UPDATE shardring.shard_group SET slots = NULL WHERE ring = 'f' AND group_name = 'g';
+UPDATE shardring.shard_group SET points = NULL WHERE ring = 'g' AND group_name = 'g';
+UPDATE shardring.shard_map SET slots = NULL WHERE ring = 'h' AND shard = 's0';
+UPDATE shardring.shard_pin SET group_name = NULL WHERE ring = 'i' AND key_position = 7;
 \c -
 SET client_min_messages = error;
 SELECT ring, try(ring), problem FROM shardring.problems()
 WHERE problem NOT LIKE 'fingerprint%' ORDER BY ring, problem COLLATE "C";
 SELECT try('r');
+-- in a draft, too
+SELECT shardring.draft_version('r');
+UPDATE shardring.shard_group SET points = NULL WHERE ring = 'r' AND version = 2;
+UPDATE shardring.shard_map SET slots = NULL WHERE ring = 'r' AND version = 2 AND shard = 's2';
+SELECT shardring.version_problems('r', 2);
+SELECT shardring.shard_for('r', 'a', 2);
+SELECT shardring.seal('r', 2);
+SELECT shardring.drop_version('r', 2);
+-- without these nothing can be read at all
+ALTER TABLE shardring.ring ALTER hash DROP NOT NULL, ALTER hash_tags DROP NOT NULL;
+ALTER TABLE shardring.ring_version ALTER vnodes DROP NOT NULL;
+ALTER TABLE shardring.shard ALTER number DROP NOT NULL;
+SET session_replication_role = replica;
+UPDATE shardring.shard SET number = NULL WHERE ring = 'r';
+SELECT shardring.plproxy_partition('r', 'a');
+UPDATE shardring.ring_version SET vnodes = NULL WHERE ring = 'r';
+SELECT shardring.version_problems('r', 1);
+UPDATE shardring.ring SET hash_tags = NULL WHERE ring = 'r';
+SELECT shardring.shard_for('r', 'a');
+UPDATE shardring.ring SET hash = NULL WHERE ring = 'r';
+SELECT shardring.problems('r');
+DELETE FROM shardring.ring WHERE ring = 'r';
+RESET session_replication_role;
 
 -- a history with a hole, one that runs backwards, and a probe of no ring
 CREATE FUNCTION next_version(ring text) RETURNS integer LANGUAGE plpgsql AS $$

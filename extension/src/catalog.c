@@ -75,8 +75,8 @@ catalog_read_version(Oid schema, text *ring, int32 version,
 	if (found)
 	{
 		row->version = version;
-		row->vnodes = DatumGetInt32(catalog_scan_column(&scan, VERSION_VNODES,
-												&isnull));
+		row->vnodes = DatumGetInt32(catalog_scan_value(&scan,
+													   VERSION_VNODES));
 		(void) catalog_scan_column(&scan, VERSION_SEALED_AT, &isnull);
 		row->sealed = !isnull;
 		value = catalog_scan_column(&scan, VERSION_FINGERPRINT, &isnull);
@@ -115,10 +115,10 @@ read_ring(Oid schema, text *ring, Snapshot snapshot, CatalogRing *row)
 	found = catalog_scan_next(&scan);
 	if (found)
 	{
-		value = catalog_scan_column(&scan, RING_HASH, &isnull);
+		value = catalog_scan_value(&scan, RING_HASH);
 		row->hash = key_hash_kind(DatumGetTextPP(value));
-		value = catalog_scan_column(&scan, RING_HASH_TAGS, &isnull);
-		row->hash_tags = DatumGetBool(value);
+		row->hash_tags = DatumGetBool(catalog_scan_value(&scan,
+														 RING_HASH_TAGS));
 		value = catalog_scan_column(&scan, RING_ACTIVE_VERSION, &isnull);
 		row->active_version = isnull ? NO_VERSION : DatumGetInt32(value);
 		value = catalog_scan_column(&scan, RING_FINGERPRINT, &isnull);
@@ -151,7 +151,6 @@ catalog_read_shard_number(Oid schema, text *ring, text *shard,
 {
 	ScanKeyData keys[2];
 	RowScan		scan;
-	bool		isnull;
 	bool		found;
 
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_TEXTEQ,
@@ -161,8 +160,7 @@ catalog_read_shard_number(Oid schema, text *ring, text *shard,
 	scan_begin(&scan, schema, "shard", 2, keys, snapshot);
 	found = catalog_scan_next(&scan);
 	if (found)
-		*number = DatumGetInt32(catalog_scan_column(&scan, SHARD_NUMBER,
-													&isnull));
+		*number = DatumGetInt32(catalog_scan_value(&scan, SHARD_NUMBER));
 	catalog_scan_end(&scan);
 	return found;
 }
@@ -233,14 +231,33 @@ catalog_scan_column(RowScan *scan, int column, bool *isnull)
 }
 
 /*
- * A copy of a text column that is never NULL.
+ * A column that a constraint keeps from being NULL; XX001 should it be.
+ */
+Datum
+catalog_scan_value(RowScan *scan, int column)
+{
+	bool		isnull;
+	Datum		value = catalog_scan_column(scan, column, &isnull);
+	TupleDesc	desc = RelationGetDescr(scan->table);
+
+	if (isnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("column \"%s\" of table \"%s\" of extension "
+						"\"shardring\" is null",
+						NameStr(TupleDescAttr(desc, column - 1)->attname),
+						RelationGetRelationName(scan->table)),
+				 errtablecol(scan->table, column)));
+	return value;
+}
+
+/*
+ * A copy of a text column; NULL is XX001.
  */
 RingName
 catalog_scan_name(RowScan *scan, int column)
 {
-	bool		isnull;
-	Datum		value = catalog_scan_column(scan, column, &isnull);
-	text	   *name = DatumGetTextPP(value);
+	text	   *name = DatumGetTextPP(catalog_scan_value(scan, column));
 	uint32		len = VARSIZE_ANY_EXHDR(name);
 
 	return (RingName) {pnstrdup(VARDATA_ANY(name), len), len};

@@ -23,6 +23,7 @@ extern void catalog_scan_begin(RowScan *scan, Oid schema, const char *name,
 							   text *ring, int32 version, Snapshot snapshot);
 extern bool catalog_scan_next(RowScan *scan);
 extern Datum catalog_scan_column(RowScan *scan, int column, bool *isnull);
+extern Datum catalog_scan_value(RowScan *scan, int column);
 extern RingName catalog_scan_name(RowScan *scan, int column);
 extern void catalog_scan_end(RowScan *scan);
 

@@ -2,7 +2,8 @@
  * definition.c
  *		The rows of a version to the definition of a ring.
  *
- * Rules as in catalog.c.
+ * Rules as in catalog.c.  A NULL where a constraint forbids it makes the
+ * definition malformed; in a column of a primary key it is XX001.
  */
 #include "catalog.h"
 
@@ -51,9 +52,11 @@ static const RingGroup *find_compiled(const Ring *compiled, RingName name);
 pg_noreturn static void refuse_groups(text *ring, int32 version);
 static void read_groups(CatalogDef *def, RowList *groups, RowScan *scan,
 						int32 vnodes);
+static bool read_value(CatalogDef *def, RowScan *scan, int column,
+					   RingName group, Datum *value);
 static void read_points(CatalogDef *def, RingGroupDef *group, Datum points);
 static uint64 wanted_points(int32 vnodes, Datum weight);
-static void read_maps(RowList *maps, RowScan *scan);
+static void read_maps(CatalogDef *def, RowList *maps, RowScan *scan);
 static void read_slots(RingShardDef *shard, Datum slots);
 static void give_maps(CatalogDef *def, RowList *groups, RowList *maps);
 static void read_pins(CatalogDef *def, RowList *pins, RowScan *scan);
@@ -90,7 +93,7 @@ catalog_read_def(Oid schema, text *ring, const CatalogRing *ring_row,
 	catalog_scan_end(&scan);
 
 	catalog_scan_begin(&scan, schema, "shard_map", ring, version, snapshot);
-	read_maps(&maps, &scan);
+	read_maps(def, &maps, &scan);
 	catalog_scan_end(&scan);
 
 	catalog_scan_begin(&scan, schema, "shard_pin", ring, version, snapshot);
@@ -176,18 +179,37 @@ read_groups(CatalogDef *def, RowList *groups, RowScan *scan, int32 vnodes)
 	while (catalog_scan_next(scan))
 	{
 		RingGroupDef *group = list_add(groups);
-		bool		isnull;
 		Datum		value;
 
 		group->name = catalog_scan_name(scan, GROUP_NAME);
 		group->utf8 = key_utf8_name(group->name);
-		value = catalog_scan_column(scan, GROUP_WEIGHT, &isnull);
-		group->wanted_points = wanted_points(vnodes, value);
-		group->slots = DatumGetInt32(catalog_scan_column(scan, GROUP_SLOTS,
-												 &isnull));
-		value = catalog_scan_column(scan, GROUP_POINTS, &isnull);
-		read_points(def, group, value);
+		if (read_value(def, scan, GROUP_WEIGHT, group->name, &value))
+			group->wanted_points = wanted_points(vnodes, value);
+		if (read_value(def, scan, GROUP_SLOTS, group->name, &value))
+			group->slots = DatumGetInt32(value);
+		if (read_value(def, scan, GROUP_POINTS, group->name, &value))
+			read_points(def, group, value);
 	}
+}
+
+/*
+ * A column of a row that belongs to a group; false when it is NULL, which
+ * makes the definition malformed.
+ */
+static bool
+read_value(CatalogDef *def, RowScan *scan, int column, RingName group,
+		   Datum *value)
+{
+	TupleDesc	desc = RelationGetDescr(scan->table);
+	bool		isnull;
+
+	*value = catalog_scan_column(scan, column, &isnull);
+	if (isnull)
+		set_malformed(def, "column \"%s\" of \"%s\" is NULL in a row of "
+					  "group \"%s\"",
+					  NameStr(TupleDescAttr(desc, column - 1)->attname),
+					  RelationGetRelationName(scan->table), group.bytes);
+	return !isnull;
 }
 
 /*
@@ -243,17 +265,18 @@ wanted_points(int32 vnodes, Datum weight)
  * The rows of shard_map, in the order of the index.
  */
 static void
-read_maps(RowList *maps, RowScan *scan)
+read_maps(CatalogDef *def, RowList *maps, RowScan *scan)
 {
 	while (catalog_scan_next(scan))
 	{
 		MapRow	   *row = list_add(maps);
-		bool		isnull;
+		Datum		value;
 
 		row->group_name = catalog_scan_name(scan, MAP_GROUP);
 		row->shard.name = catalog_scan_name(scan, MAP_SHARD);
 		row->shard.utf8 = key_utf8_name(row->shard.name);
-		read_slots(&row->shard, catalog_scan_column(scan, MAP_SLOTS, &isnull));
+		if (read_value(def, scan, MAP_SLOTS, row->group_name, &value))
+			read_slots(&row->shard, value);
 	}
 }
 
@@ -335,14 +358,20 @@ read_pins(CatalogDef *def, RowList *pins, RowScan *scan)
 {
 	while (catalog_scan_next(scan))
 	{
+		int64		position =
+			DatumGetInt64(catalog_scan_value(scan, PIN_POSITION));
 		bool		isnull;
-		Datum		value = catalog_scan_column(scan, PIN_POSITION, &isnull);
-		int64		position = DatumGetInt64(value);
 		RingPinDef *pin;
 
 		if (position < 0 || (uint64) position >= RING_CIRCLE)
 		{
 			set_malformed(def, "the position of a pin is out of range");
+			continue;
+		}
+		(void) catalog_scan_column(scan, PIN_GROUP, &isnull);
+		if (isnull)
+		{
+			set_malformed(def, "the group of a pin is NULL");
 			continue;
 		}
 		pin = list_add(pins);
