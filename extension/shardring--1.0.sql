@@ -2549,7 +2549,7 @@ COMMENT ON FUNCTION shardring.shares(text, integer) IS
 
 CREATE FUNCTION shardring.shard_shares(
 	ring text, version integer DEFAULT NULL)
-RETURNS TABLE (shard text, groups integer, slots integer,
+RETURNS TABLE (shard text, groups integer, slots bigint,
 	share double precision)
 LANGUAGE C STABLE PARALLEL SAFE COST 1000 ROWS 10
 AS 'MODULE_PATHNAME', 'shardring_shard_shares';

@@ -142,8 +142,13 @@ SELECT * FROM shardring.shares('plain', -1);
 SELECT * FROM shardring.shard_shares('nowhere', 1);
 SELECT * FROM shardring.shard_shares('empty');
 SELECT * FROM shardring.shard_shares('plain', 9);
--- a draft that is no ring yet
 \set VERBOSITY default
+-- one shard with more slots than an integer can count
+SELECT shardring.create_ring('slots');
+INSERT INTO shardring.shard_group SELECT 'slots', 1, 'g' || i, 0, 65536, NULL, '{}' FROM generate_series(1, 32769) AS i;
+INSERT INTO shardring.shard_map SELECT 'slots', 1, 'g' || i, 's', '{[0,65536)}' FROM generate_series(1, 32769) AS i;
+SELECT * FROM shardring.shard_shares('slots', 1);
+-- a draft that is no ring yet
 DELETE FROM shardring.shard_map WHERE ring = 'plain' AND version = 3 AND shard = 's1';
 SELECT * FROM shardring.arcs('plain', 3);
 SELECT * FROM shardring.points('plain', 3);

@@ -27,7 +27,7 @@ static void put_share(ReturnSetInfo *set, const RingGroup *group, Datum weight,
 					  double expected, uint64 positions);
 static double sum_weights(const Datum *weights, uint32 n);
 static double weight_value(Datum weight);
-static void count_slots(const Ring *ring, int32 *groups, int32 *slots);
+static void count_slots(const Ring *ring, int32 *groups, int64 *slots);
 
 PG_FUNCTION_INFO_V1(shardring_points);
 PG_FUNCTION_INFO_V1(shardring_arcs);
@@ -139,14 +139,14 @@ shardring_shard_shares(PG_FUNCTION_ARGS)
 	const Ring *ring;
 	uint64	   *positions;
 	int32	   *groups;
-	int32	   *slots;
+	int64	   *slots;
 
 	if (memo == NULL)
 		return (Datum) 0;
 	ring = memo->ring;
 	positions = palloc0((ring->nshards + 1) * sizeof(uint64));
 	groups = palloc0((ring->nshards + 1) * sizeof(int32));
-	slots = palloc0((ring->nshards + 1) * sizeof(int32));
+	slots = palloc0((ring->nshards + 1) * sizeof(int64));
 	diff_shard_shares(ring, &shardring_env, positions);
 	count_slots(ring, groups, slots);
 	for (uint32 i = 0; i < ring->nshards; i++)
@@ -156,7 +156,7 @@ shardring_shard_shares(PG_FUNCTION_ARGS)
 
 		values[0] = PointerGetDatum(result_text(ring->shards[i]));
 		values[1] = Int32GetDatum(groups[i]);
-		values[2] = Int32GetDatum(slots[i]);
+		values[2] = Int64GetDatum(slots[i]);
 		values[3] = result_share(positions[i]);
 		result_put(set, values, nulls);
 	}
@@ -299,7 +299,7 @@ weight_value(Datum weight)
  * In how many groups each shard has slots, and how many.
  */
 static void
-count_slots(const Ring *ring, int32 *groups, int32 *slots)
+count_slots(const Ring *ring, int32 *groups, int64 *slots)
 {
 	uint32	   *seen = palloc0((ring->nshards + 1) * sizeof(uint32));
 
