@@ -8,6 +8,7 @@
  */
 #include "shardring.h"
 
+#include "miscadmin.h"
 #include "utils/fmgrprotos.h"
 
 /* A point as points() shows it. */
@@ -242,7 +243,7 @@ collect_group(const RingDef *def, uint32 group, LookPoint *out)
 }
 
 /*
- * By position.
+ * By position.  Lets a cancel through, as there may be millions.
  */
 static int
 compare_points(const void *a, const void *b)
@@ -250,6 +251,7 @@ compare_points(const void *a, const void *b)
 	uint32		x = ((const LookPoint *) a)->position;
 	uint32		y = ((const LookPoint *) b)->position;
 
+	CHECK_FOR_INTERRUPTS();
 	return (x > y) - (x < y);
 }
 
@@ -307,6 +309,7 @@ count_slots(const Ring *ring, int32 *groups, int64 *slots)
 	{
 		const RingGroup *group = &ring->groups[g];
 
+		CHECK_FOR_INTERRUPTS();
 		for (uint32 i = 0, lo = 0; i < group->nruns; i++)
 		{
 			uint32		shard = group->run_shards[i];

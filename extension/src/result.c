@@ -9,6 +9,7 @@
 
 #include "catalog/pg_type.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/multirangetypes.h"
 #include "utils/tuplestore.h"
@@ -121,11 +122,12 @@ result_set(FunctionCallInfo fcinfo)
 }
 
 /*
- * Adds a row to the set.
+ * Adds a row to the set.  Lets a cancel through, as there may be millions.
  */
 void
 result_put(ReturnSetInfo *set, const Datum *values, const bool *nulls)
 {
+	CHECK_FOR_INTERRUPTS();
 	tuplestore_putvalues(set->setResult, set->setDesc,
 						 unconstify(Datum *, values),
 						 unconstify(bool *, nulls));

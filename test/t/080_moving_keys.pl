@@ -190,6 +190,17 @@ step($session, "SELECT shardring.set_vnodes('long', 2000000)");
 stopped_early('checking points',
 	"SELECT count(*) FROM shardring.version_problems('long', 1)");
 
+# two groups, so that there are about as many arcs, and nothing to compile
+step($session, "SELECT shardring.create_ring('sealed', 1, 'murmur3');"
+	  . "SELECT shardring.add_group('sealed', g, '{s}')"
+	  . " FROM unnest('{a,b}'::text[]) AS g;"
+	  . "SELECT shardring.set_vnodes('sealed', 2000000);"
+	  . "SELECT shardring.activate('sealed')");
+foreach my $look ('arcs', 'points')
+{
+	stopped_early($look, "SELECT count(*) FROM shardring.$look('sealed')");
+}
+
 $session->quit;
 $node->stop;
 done_testing();
