@@ -48,7 +48,8 @@ typedef struct RowList
 	uint32		space;
 } RowList;
 
-static const RingGroup *find_compiled(const Ring *compiled, RingName name);
+static bool read_extras(CatalogExtras *extras, const Ring *compiled,
+						RowScan *scan);
 pg_noreturn static void refuse_groups(text *ring, int32 version);
 static void read_groups(CatalogDef *def, RowList *groups, RowScan *scan,
 						int32 vnodes);
@@ -123,21 +124,8 @@ catalog_read_extras(Oid schema, text *ring, int32 version,
 
 	catalog_scan_begin(&scan, schema, "shard_group", ring, version, snapshot);
 	while (catalog_scan_next(&scan))
-	{
-		const RingGroup *group =
-			find_compiled(compiled, catalog_scan_name(&scan, GROUP_NAME));
-		bool		isnull;
-		Datum		weight = catalog_scan_column(&scan, GROUP_WEIGHT, &isnull);
-		Datum		zone;
-
-		if (group == NULL || isnull)
+		if (!read_extras(&extras, compiled, &scan))
 			refuse_groups(ring, version);
-		extras.weights[group - compiled->groups] =
-			NumericGetDatum(DatumGetNumericCopy(weight));
-		zone = catalog_scan_column(&scan, GROUP_ZONE, &isnull);
-		if (!isnull)
-			extras.zones[group - compiled->groups] = DatumGetTextPCopy(zone);
-	}
 	catalog_scan_end(&scan);
 	for (uint32 i = 0; i < compiled->ngroups; i++)
 		if (DatumGetPointer(extras.weights[i]) == NULL)
@@ -146,15 +134,29 @@ catalog_read_extras(Oid schema, text *ring, int32 version,
 }
 
 /*
- * The group of this name, or NULL.
+ * The extras of one row; false when the ring has no such group, or the row no
+ * weight.
  */
-static const RingGroup *
-find_compiled(const Ring *compiled, RingName name)
+static bool
+read_extras(CatalogExtras *extras, const Ring *compiled, RowScan *scan)
 {
+	RingName	name = catalog_scan_name(scan, GROUP_NAME);
 	RingGroup	key = {.utf8 = key_utf8_name(name)};
+	const RingGroup *group = bsearch(&key, compiled->groups,
+									 compiled->ngroups, sizeof(RingGroup),
+									 compare_compiled);
+	bool		isnull;
+	Datum		weight = catalog_scan_column(scan, GROUP_WEIGHT, &isnull);
+	Datum		zone;
 
-	return bsearch(&key, compiled->groups, compiled->ngroups,
-				   sizeof(RingGroup), compare_compiled);
+	if (group == NULL || isnull)
+		return false;
+	extras->weights[group - compiled->groups] =
+		NumericGetDatum(DatumGetNumericCopy(weight));
+	zone = catalog_scan_column(scan, GROUP_ZONE, &isnull);
+	if (!isnull)
+		extras->zones[group - compiled->groups] = DatumGetTextPCopy(zone);
+	return true;
 }
 
 /*
