@@ -2,7 +2,7 @@
 """bench.py: runs all parts of the benchmark; called by run.sh."""
 import os
 
-import growth, moving, outside, routing
+import growth, guard, moving, outside, routing
 from report import Report
 from session import Session
 
@@ -17,15 +17,16 @@ def main():
         moving.prepare(session, many)
     routing.measure(report, keys, runs)
     routing.measure_first_call(report, runs)
-    routing.measure_statements(report, 20_000 if quick else 50_000)
-    routing.measure_parallel(report, runs)
+    routing.measure_statements(report, 5000 if quick else 10_000, runs)
+    routing.measure_parallel(report, many * 3 // 10, runs)
     outside.measure_plproxy(report, 5000, runs)
+    guard.measure(report, 5000 if quick else 20_000, runs)
     moving.measure(report, many, runs)
     moving.measure_defining(report, runs)
     growth.measure(report, keys, runs)
     growth.measure_memory(report, 20 * keys if quick else 50 * keys,
                           500 if quick else 10_000)
-    outside.measure(report, 1 if quick else runs)
+    outside.measure(report, runs)
     with Session() as session:
         table = report.markdown(
             session, 'make bench QUICK=1' if quick else 'make bench')

@@ -1,23 +1,24 @@
 """growth.py: what grows with what: slots, groups, versions, rings, memory."""
-import statistics
+import contextlib, functools
 
 from rings import copy_ring, copy_versions, make_ring
-from session import Session, medians, net_costs, rolled_back_cost
+from session import Session, in_turns, medians, net_costs
 
-STATEMENTS = 2000
+STATEMENTS = 5000
+COUNTS = 1, 10, 100, 1000
 
 
 def measure(report, keys, runs):
     with Session() as session:
         _shapes(report, session, keys, runs)
-        _versions(report, session)
-        _rings(report, session)
+    _versions(report, runs)
+    _rings(report, runs)
 
 
 def _shapes(report, session, keys, runs):
     """8,000 points with more slots, on as many shards; and in more groups."""
     slots = {n: f'slots{n}' for n in (1, 8, 64, 512)}
-    groups = {n: f'groups{n}' for n in (1, 10, 100, 1000)}
+    groups = {n: f'groups{n}' for n in COUNTS}
     for n, ring in slots.items():
         make_ring(session, ring, 8, 1000, n)
     for n, ring in groups.items():
@@ -35,47 +36,58 @@ def _shapes(report, session, keys, runs):
                        f'{costs[ring] * 1e9:.0f} ns')
 
 
-def _versions(report, session):
-    curve = []
-    for n in (1, 10, 100, 1000):
-        make_ring(session, f'versions{n}', 4, 20)
-        if n > 1:
+def _versions(report, runs):
+    with Session() as session:
+        for n in COUNTS:
+            make_ring(session, f'versions{n}', 4, 20)
             copy_versions(session, f'versions{n}', n)
-        curve.append((n, _statement(session, f'versions{n}')))
-        _next_version(report, session, f'versions{n}', f'{n:,} versions')
-    _curve(report, 'versions of the ring', curve)
+        _grow(report, 'versions of the ring', '{:,} versions',
+              {n: (session, f'versions{n}') for n in COUNTS}, runs)
 
 
-def _rings(report, session):
-    curve, made = [], 0
-    make_ring(session, 'rings', 4, 20)
-    copy_versions(session, 'rings', 10)
-    for n in (1, 10, 100, 1000):
-        if n > 1:
-            copy_ring(session, 'rings', made + 1, n - 1)
-            made = n - 1
-        curve.append((n, _statement(session, 'rings')))
-        _next_version(report, session, 'rings', f'{n:,} rings of 10 versions')
-    _curve(report, 'rings of 10 versions in the database', curve)
+def _rings(report, runs):
+    """A database for each number of rings, so that they can take turns."""
+    with contextlib.ExitStack() as stack:
+        places = {}
+        for n in COUNTS:
+            with Session() as session:
+                session.run(f'CREATE DATABASE rings{n}')
+            session = stack.enter_context(Session(database=f'rings{n}'))
+            session.run('CREATE EXTENSION shardring')
+            make_ring(session, 'rings', 4, 20)
+            copy_versions(session, 'rings', 10)
+            copy_ring(session, 'rings', 1, n - 1)
+            places[n] = session, 'rings'
+        _grow(report, 'rings of 10 versions in the database',
+              '{:,} rings of 10 versions', places, runs)
 
 
-def _next_version(report, session, ring, what):
-    """What it takes to make and activate the next version, undone."""
-    draft = f"SELECT shardring.draft_version('{ring}')"
-    change = f"SELECT shardring.set_weight('{ring}', 'node-1', 2)"
-    activate = f"SELECT shardring.activate('{ring}')"
-    costs = [rolled_back_cost(session, before, statement, 5)
-             for before, statement in (
-                 ([], draft), ([draft], change), ([draft, change], activate))]
-    report.add('Growth: draft, set_weight and activate', what,
-               f'{sum(costs) * 1e3:.1f} ms')
-
-
-def _curve(report, title, curve):
-    report.curves[title] = {'a statement with shard_for': curve}
-    for n, cost in curve:
+def _grow(report, title, what, places, runs):
+    """Of a ring in each place: the next version, and a statement."""
+    changes = medians(in_turns({
+        n: functools.partial(_next_version, *place)
+        for n, place in places.items()}, runs))
+    for n, cost in changes.items():
+        report.add('Growth: draft, set_weight and activate', what.format(n),
+                   f'{cost * 1e3:.1f} ms')
+    statements = medians(in_turns({
+        n: functools.partial(_statement, *place)
+        for n, place in places.items()}, runs))
+    report.curves[title] = {'a statement with shard_for':
+                            list(statements.items())}
+    for n, cost in statements.items():
         report.add(f'Growth: {title}', f'{n:,}', f'{cost * 1e6:.1f} us',
                    'a statement of its own, so that tables are read')
+
+
+def _next_version(session, ring):
+    """What it takes to make and activate the next version, undone."""
+    session.run('BEGIN')
+    cost = sum(session.cost(f"SELECT shardring.{change}") for change in (
+        f"draft_version('{ring}')", f"set_weight('{ring}', 'node-1', 2)",
+        f"activate('{ring}')"))
+    session.run('ROLLBACK')
+    return cost
 
 
 def _statement(session, ring):
@@ -90,10 +102,8 @@ def _statement(session, ring):
                     COMMIT;
                 END LOOP;
             END $$''')
-    plain, routed = "md5('k')", f"shardring.shard_for('{ring}', 'k')"
-    cost(routed)
-    return statistics.median(
-        (cost(routed) - cost(plain)) / STATEMENTS for _ in range(5))
+    return (cost(f"shardring.shard_for('{ring}', 'k')")
+            - cost("md5('k')")) / STATEMENTS
 
 
 def measure_memory(report, calls, changes):

@@ -1,8 +1,24 @@
 """moving.py: what it costs to compare two versions and to list what moves."""
-import statistics
+import functools
 
 from rings import make_next
-from session import Session, median_cost, rolled_back_cost
+from session import (Session, in_turns, median_cost, medians, ratio,
+                     rolled_back_cost)
+
+# what is counted, and in what
+LISTINGS = (
+    ('moves, text key',
+     "*) FROM rows WHERE shardring.moves('r8000', 1, 2, k)"),
+    ('moves, bigint key',
+     "*) FROM rows WHERE shardring.moves('r8000', 1, 2, n)"),
+    ('moving_keys, array of text',
+     "*) FROM shardring.moving_keys('r8000', 1, 2, (SELECT keys FROM list))"),
+    ('moving_keys, table, text key',
+     "*) FROM shardring.moving_keys('r8000', 1, 2, 'rows', 'k')"),
+    ('moving_keys, table, bigint key',
+     "*) FROM shardring.moving_keys('r8000', 1, 2, 'rows', 'n')"),
+    ('rehearse, text key, bytes counted',
+     "*) FROM shardring.rehearse('r8000', 1, 2, 'rows', 'k')"))
 
 
 def prepare(session, keys):
@@ -40,33 +56,20 @@ def _ranges(report, session, runs):
 
 def _keys(report, session, keys, runs):
     """moves over a table net of count(k); moving_keys with all it does."""
-    base = median_cost(session, 'SELECT count(k) FROM rows', runs)
-    cost = median_cost(
-        session, "SELECT count(*) FROM rows "
-        "WHERE shardring.moves('r8000', 1, 2, k)", runs) - base
-    _rate(report, 'moves, text key', keys, cost)
-    report.least('moves, keys a second and core', 3.5, keys / cost / 1e6, 'M')
-    cost = median_cost(
-        session, "SELECT count(*) FROM rows "
-        "WHERE shardring.moves('r8000', 1, 2, n)", runs) - base
-    _rate(report, 'moves, bigint key', keys, cost)
     session.run('CREATE UNLOGGED TABLE list AS '
                 'SELECT array_agg(k) AS keys FROM rows')
-    for name, arguments in (
-            ('moving_keys, array of text', '(SELECT keys FROM list)'),
-            ('moving_keys, table, text key', "'rows', 'k'"),
-            ('moving_keys, table, bigint key', "'rows', 'n'")):
-        cost = median_cost(session, 'SELECT count(*) FROM shardring.'
-                           f"moving_keys('r8000', 1, 2, {arguments})", runs)
-        _rate(report, name, keys, cost)
-    cost = median_cost(session, "SELECT count(*) FROM shardring.rehearse("
-                       "'r8000', 1, 2, 'rows', 'k')", runs)
-    _rate(report, 'rehearse, text key, bytes counted', keys, cost)
-
-
-def _rate(report, name, keys, cost):
-    report.add(f'Listing the keys that move, of {keys:,}', name,
-               f'{cost:.2f} s', f'{keys / cost / 1e6:.1f} M keys/s a core')
+    costs = in_turns({
+        name: functools.partial(session.cost, f'SELECT count({what}')
+        for name, what in (('nothing', 'k) FROM rows'), *LISTINGS)}, runs)
+    for run in costs:
+        base = run.pop('nothing')
+        for name in run:
+            run[name] -= base if name.startswith('moves') else 0
+    for name, cost in medians(costs).items():
+        report.add(f'Listing the keys that move, of {keys:,}', name,
+                   f'{cost:.2f} s', f'{keys / cost / 1e6:.1f} M keys/s a core')
+    report.least('moves, keys a second and core', 3.5,
+                 keys / medians(costs)['moves, text key'] / 1e6, 'M')
 
 
 def _extraction(report, session, runs):
@@ -88,20 +91,32 @@ def _extraction(report, session, runs):
                     SELECT positions
                     FROM shardring.moved_ranges('r8000', 1, 2)
                     {condition}) AS m)'''
-        session.run('SET enable_seqscan = off')
-        rows = int(session.run(indexed)[0])
-        cost = median_cost(session, indexed, runs)
-        session.run('RESET enable_seqscan')
-        if int(session.run(scan)[0]) != rows:
+        rows = _count(session, indexed, 'off')
+        if _count(session, scan, 'on') != rows:
             raise RuntimeError('index and scan disagree')
-        by_scan = statistics.median(session.cost(scan) for _ in range(3))
+        costs = in_turns({
+            'index': functools.partial(_cost, session, indexed, 'off'),
+            'scan': functools.partial(_cost, session, scan, 'on')}, runs)
+        cost = medians(costs)['index']
         report.add('Reading the rows that move', f'index, {what}',
                    f'{cost * 1e6 / rows:.2f} us a row',
-                   f'{rows:,} rows, {by_scan / cost:.0f} times as quick as '
-                   f'a scan')
+                   f"{rows:,} rows, {ratio(costs, 'scan', 'index'):.0f} times "
+                   'as quick as a scan')
         if not condition:
             report.bound('index on the position, a row that moves', 2,
                          cost * 1e6 / rows, 'us')
+
+
+def _count(session, sql, scans):
+    """What a query finds, with sequential scans "on" or "off"."""
+    session.run(f'SET enable_seqscan = {scans}')
+    return int(session.run(sql)[0])
+
+
+def _cost(session, sql, scans):
+    """What it costs, with them on or off."""
+    session.run(f'SET enable_seqscan = {scans}')
+    return session.cost(sql)
 
 
 def measure_defining(report, runs):

@@ -1,49 +1,60 @@
 """outside.py: rings outside of the server, in Python; PL/Proxy before it."""
-import bisect, hashlib, statistics, time
+import bisect, functools, hashlib, statistics, time
 
 import uhashring
 
-from session import Session
+from session import Session, in_turns, medians, ratio
 
-GROUPS, VNODES = 500, 160
+# Groups and points a group.
+SIZES = (8, 160), (50, 160), (500, 160), (500, 3200)
+KEYS = [f'user:{i}' for i in range(20000)]
 
 
 def measure(report, runs):
-    """Making a ring of 80,000 points, and looking up a key."""
-    keys = [f'user:{i}' for i in range(20000)]
-    for name, make in (('plain Python', _plain), ('uhashring', _uhashring)):
-        made, looked = [], []
-        for _ in range(runs):
-            start = time.process_time()
-            lookup = make()
-            middle = time.process_time()
-            for key in keys:
-                lookup(key)
-            made.append(middle - start)
-            looked.append((time.process_time() - middle) / len(keys))
-        report.add('Rings in Python, 80,000 points', f'making it, {name}',
-                   f'{statistics.median(made) * 1e3:.0f} ms')
-        report.add('Rings in Python, 80,000 points', f'a key, {name}',
-                   f'{statistics.median(looked) * 1e9:,.0f} ns')
+    """Making a ring, and looking up a key.  The largest takes uhashring more
+    than a minute and a half to make, so it is left out there."""
+    costs = in_turns({
+        f'{name}, {groups * vnodes:,} points': functools.partial(
+            _make_and_look, make, groups, vnodes)
+        for name, make, sizes in (('plain Python', _plain, SIZES),
+                                  ('uhashring', _uhashring, SIZES[:-1]))
+        for groups, vnodes in sizes}, runs)
+    for name in costs[0]:
+        made, looked = map(statistics.median,
+                           zip(*(run[name] for run in costs)))
+        report.add('Rings in Python', f'making it, {name}',
+                   f'{made * 1e3:,.1f} ms')
+        report.add('Rings in Python', f'a key, {name}',
+                   f'{looked * 1e9:,.0f} ns')
+
+
+def _make_and_look(make, groups, vnodes):
+    """CPU seconds to make a ring, and of a lookup in it."""
+    start = time.process_time()
+    lookup = make(groups, vnodes)
+    middle = time.process_time()
+    for key in KEYS:
+        lookup(key)
+    return middle - start, (time.process_time() - middle) / len(KEYS)
 
 
 def _hash(text):
     return int.from_bytes(hashlib.md5(text.encode()).digest()[:4], 'big')
 
 
-def _plain():
+def _plain(groups, vnodes):
     """A ring by the rules of ours, but for taken positions."""
     owners = {_hash(f'node-{g}#{i}'): f'node-{g}'
-              for g in range(GROUPS) for i in range(VNODES)}
+              for g in range(groups) for i in range(vnodes)}
     points = sorted(owners)
     return lambda key: owners[
         points[bisect.bisect_left(points, _hash(key)) % len(points)]]
 
 
-def _uhashring():
+def _uhashring(groups, vnodes):
     """ketama makes 4 points a virtual node."""
-    ring = uhashring.HashRing(nodes=[f'node-{g}' for g in range(GROUPS)],
-                              hash_fn='ketama', vnodes=VNODES // 4)
+    ring = uhashring.HashRing(nodes=[f'node-{g}' for g in range(groups)],
+                              hash_fn='ketama', vnodes=vnodes // 4)
     return ring.get_node
 
 
@@ -67,15 +78,13 @@ def measure_plproxy(report, calls, runs):
             session.run(f"""CREATE FUNCTION by_{name}(k text) RETURNS text
                 LANGUAGE plproxy AS $$
                 CLUSTER 'bench'; RUN ON {partition}; TARGET hop; $$""")
-        costs = {'hashtext': [], 'ring': []}
-        for _ in range(runs + 1):
-            for name, list_of in costs.items():
-                list_of.append(session.cost(
-                    f'SELECT count(by_{name}(k)) FROM '
-                    f'(SELECT k FROM keys LIMIT {calls}) AS s') / calls)
-    middle = {name: statistics.median(c[1:]) for name, c in costs.items()}
-    for name, cost in middle.items():
-        report.add('PL/Proxy, a call', f'RUN ON {name}', f'{cost * 1e6:.1f} us')
+        costs = in_turns({
+            name: functools.partial(
+                session.cost, f'SELECT count(by_{name}(k)) FROM '
+                f'(SELECT k FROM keys LIMIT {calls}) AS s')
+            for name in ('hashtext', 'ring')}, runs)
+    for name, cost in medians(costs).items():
+        report.add('PL/Proxy, a call', f'RUN ON {name}',
+                   f'{cost * 1e6 / calls:.1f} us')
     report.bound('PL/Proxy, RUN ON plproxy_partition against hashtext', 1.3,
-                 statistics.median(r / h for r, h in zip(
-                     costs['ring'][1:], costs['hashtext'][1:])))
+                 ratio(costs, 'ring', 'hashtext'))

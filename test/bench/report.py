@@ -1,5 +1,5 @@
 """report.py: gathers figures; writes the Markdown table and the chart."""
-import math, pathlib, platform, re, subprocess, time
+import importlib.metadata, math, pathlib, platform, re, subprocess, time
 
 DOC = pathlib.Path(__file__).parents[2] / 'extension' / 'doc'
 BEGIN = '<!-- figures: written by make bench -->\n'
@@ -71,6 +71,23 @@ def _machine(session):
     yield subprocess.run(['openssl', 'version'], capture_output=True,
                          text=True, check=False).stdout.strip()
     yield f'Linux {platform.release()}, Python {platform.python_version()}'
+    yield (f"PL/Proxy {_extension(session, 'plproxy')}, uhashring "
+           f"{_uhashring()}, Citus {_extension(session, 'citus')}")
+
+
+def _extension(session, name):
+    """The version that was measured."""
+    return session.run(f'''
+        SELECT coalesce(max(e.installed_version), 'not installed')
+        FROM pg_available_extensions AS e WHERE e.name = '{name}' ''')[0]
+
+
+def _uhashring():
+    """Its version, which only a package that was installed properly knows."""
+    try:
+        return importlib.metadata.version('uhashring')
+    except importlib.metadata.PackageNotFoundError:
+        return 'of unknown version'
 
 
 # ---------- the chart ----------

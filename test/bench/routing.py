@@ -1,8 +1,9 @@
 """routing.py: what it costs to route a key, beside the peers."""
-import os, pathlib, statistics, subprocess, time
+import contextlib, functools, os, pathlib, statistics, subprocess
 
 from growth import cached
-from session import Session, fault_cost, medians, net_costs, ratio
+from session import (Session, fault_cost, in_turns, medians, net_costs, pin,
+                     ratio)
 from rings import make_ring
 
 HERE = pathlib.Path(__file__).parent
@@ -12,6 +13,8 @@ RINGS = (('r1280', 8, 160), ('r8000', 50, 160), ('r80000', 500, 160),
          ('r1600000', 500, 3200))
 # width_bucket needs its points in the statement, which has its limits
 LITERAL_RINGS = ('r1280', 'r8000', 'r80000')
+# statements of a pgbench that do not count
+WARM_UP = 1000
 
 
 def prepare(session, keys):
@@ -26,24 +29,25 @@ def prepare(session, keys):
     session.run('VACUUM ANALYZE keys')
     for ring, groups, vnodes in RINGS:
         make_ring(session, ring, groups, vnodes)
-        if ring in LITERAL_RINGS:
-            session.run(f'''
-                INSERT INTO peer_point
-                SELECT '{ring}', p.key_position, 'shard-' ||
-                    substring(p.group_name FROM 6) || '-1'
-                FROM shardring.points('{ring}') AS p''')
+        session.run(f'''
+            INSERT INTO peer_point
+            SELECT '{ring}', p.key_position, 'shard-' ||
+                substring(p.group_name FROM 6) || '-1'
+            FROM shardring.points('{ring}') AS p''')
     make_ring(session, 's64', 50, 160, 64)
     session.run('VACUUM ANALYZE')
 
 
 def agree(session):
     """The peers are worth a comparison only if they give the same answers."""
-    for ring in LITERAL_RINGS:
-        literal = session.run(f"SELECT peer_width_bucket('{ring}')")[0]
+    for ring, _, _ in RINGS:
+        peers = [f"peer_btree('{ring}', k)"]
+        if ring in LITERAL_RINGS:
+            peers += session.run(f"SELECT peer_width_bucket('{ring}')")
         wrong = session.run(f'''
             SELECT count(*) FROM (SELECT k FROM keys LIMIT 5000) AS s
-            WHERE shardring.shard_for('{ring}', k)
-                <> ALL (ARRAY[peer_btree('{ring}', k), {literal}])''')[0]
+            WHERE (shardring.shard_for('{ring}', k)
+                = ALL (ARRAY[{', '.join(peers)}])) IS NOT TRUE''')[0]
         if wrong != '0':
             raise RuntimeError(f'{wrong} keys of {ring} go elsewhere')
 
@@ -107,7 +111,7 @@ def _expressions(session):
     for ring in LITERAL_RINGS:
         expressions[f'width_bucket, {_points(ring):,} points'] = (
             session.run(f"SELECT peer_width_bucket('{ring}')")[0])
-    for ring in LITERAL_RINGS:
+    for ring, _, _ in RINGS:
         expressions[f'PL/pgSQL and B-tree, {_points(ring):,} points'] = (
             f"peer_btree('{ring}', k)")
     if _prepare_citus(session):
@@ -184,57 +188,72 @@ def _measure_steps(report, runs):
                        f'{cost * 1e3:.1f} ms', f'{faults:.0f} page faults')
 
 
-def measure_statements(report, statements):
+def measure_statements(report, statements, runs):
     """A new statement for every call, as proxies do it, through pgbench; the
     server's share of the time only."""
-    for mode in 'simple', 'prepared':
-        costs = {name: _pgbench(mode, expression, statements)
-                 for name, expression in (
-                     ('md5', 'md5(:k::text)'),
-                     ('shard_for', "shardring.shard_for('r8000', :k::text)"))}
-        for name, cost in costs.items():
-            report.add('A statement a call', f'{name}, -M {mode}',
-                       f'{cost * 1e6:.1f} us',
-                       f"{cost / costs['md5']:.2f} of md5")
+    calls = {'md5': 'md5(:k::text)',
+             'shard_for': "shardring.shard_for('r8000', :k::text)"}
+    with Session() as session, _postmaster_pinned():
+        session.run('CREATE UNLOGGED TABLE clock (ns bigint)')
+        costs = in_turns({
+            f'{name}, -M {mode}': functools.partial(
+                _pgbench, session, mode, call, statements)
+            for mode in ('simple', 'prepared')
+            for name, call in calls.items()}, runs)
+    for name, cost in medians(costs).items():
+        md5 = name.replace('shard_for', 'md5')
+        report.add('A statement a call', name, f'{cost * 1e6:.1f} us',
+                   f'{ratio(costs, name, md5):.2f} of md5')
 
 
-def _pgbench(mode, expression, statements):
-    """CPU seconds a statement; what a backend takes to start cancels out."""
+def _pgbench(session, mode, call, statements):
+    """CPU seconds a statement.  The backend, which is gone when pgbench ends,
+    writes its clock down when it is warm and when it is done."""
+    session.run('TRUNCATE clock')
+    subprocess.run(
+        ['pgbench', '-n', '-M', mode, '-t', str(statements + WARM_UP),
+         '-D', 'i=0', '-f', '/dev/stdin'], input=f'''
+            \\set i :i + 1
+            \\set k random(1, 1000000000)
+            SELECT {call};
+            \\if :i = {WARM_UP} or :i = {WARM_UP + statements}
+            INSERT INTO clock VALUES (split_part(
+                pg_read_file('/proc/self/schedstat'), ' ', 1)::bigint);
+            \\endif\n''',
+        capture_output=True, text=True, check=True)
+    return float(session.run(
+        f'SELECT (max(ns) - min(ns)) / 1e9 / {statements} FROM clock')[0])
+
+
+@contextlib.contextmanager
+def _postmaster_pinned():
+    """What it starts meanwhile is pinned too."""
     postmaster = int(os.environ['POSTMASTER'])
-    costs = []
-    for count in 1, statements:
-        time.sleep(0.5)             # until backends before are gone
-        before = _children_time(postmaster)
-        subprocess.run(
-            ['pgbench', '-n', '-M', mode, '-t', str(count), '-f',
-             '/dev/stdin'], input='\\set k random(1, 1000000000)\n'
-            f'SELECT {expression};\n', capture_output=True, text=True,
-            check=True)
-        time.sleep(0.5)
-        costs.append(_children_time(postmaster) - before)
-    return (costs[1] - costs[0]) / (statements - 1)
+    cores = os.sched_getaffinity(postmaster)
+    pin(postmaster)
+    try:
+        yield
+    finally:
+        pin(postmaster, cores)
 
 
-def _children_time(pid):
-    """CPU seconds of all children of a process that have ended."""
-    with open(f'/proc/{pid}/stat', encoding='ascii') as stat:
-        fields = stat.read().rpartition(')')[2].split()
-    return (int(fields[13]) + int(fields[14])) / os.sysconf('SC_CLK_TCK')
+def measure_parallel(report, keys, runs):
+    """Elapsed time, since three processes share the work; of so many keys that
+    starting the workers is a small part."""
+    query = "SELECT count(shardring.shard_for('r8000', k)) FROM parallel_keys"
 
-
-def measure_parallel(report, runs):
-    """Elapsed time, since three processes share the work."""
-    query = "SELECT count(shardring.shard_for('r8000', k)) FROM keys"
+    def elapsed(workers):
+        session.run(f'SET max_parallel_workers_per_gather = {workers}')
+        return session.elapsed(query)
     with Session(pinned=False) as session:
-        times = {0: [], 2: []}
-        for _ in range(runs + 1):
-            for workers, list_of in times.items():
-                session.run(
-                    f'SET max_parallel_workers_per_gather = {workers}')
-                session.run('SET parallel_setup_cost = 0')
-                session.run('SET min_parallel_table_scan_size = 0')
-                list_of.append(session.elapsed(query))
-    alone, together = (statistics.median(t[1:]) for t in times.values())
-    report.add('Parallel', '2 workers and the leader, elapsed',
-               f'{together * 1e3:.0f} ms', f'{alone / together:.2f} times as '
-               f'quick as alone, on {os.cpu_count()} cores')
+        session.run('CREATE UNLOGGED TABLE parallel_keys AS '
+                    f'SELECT k FROM rows LIMIT {keys}')
+        session.run('VACUUM ANALYZE parallel_keys')
+        session.run('SET parallel_setup_cost = 0')
+        session.run('SET min_parallel_table_scan_size = 0')
+        costs = in_turns({workers: functools.partial(elapsed, workers)
+                          for workers in (0, 2)}, runs)
+    report.add('Parallel', f'2 workers and the leader, {keys:,} keys, elapsed',
+               f'{medians(costs)[2] * 1e3:.0f} ms',
+               f'{ratio(costs, 0, 2):.2f} times as quick as alone, on '
+               f'{os.cpu_count()} cores')

@@ -1,7 +1,8 @@
 #!/bin/bash
 #
 # run.sh
-#	The benchmark: make bench, or make bench QUICK=1 for a tenth of the keys.
+#	The benchmark: make bench, or make bench QUICK=1 with fewer keys: half of
+#	them for routing, a tenth of the millions that are compared.
 #
 #	In a throw-away cluster, it measures the extension beside its peers and
 #	writes the figures into extension/doc/performance.md and the chart beside

@@ -18,10 +18,11 @@ def cpu_time(pid):
 class Session:
     """One backend.  Use as a context, or close it."""
 
-    def __init__(self, pinned=True):
+    def __init__(self, pinned=True, database='postgres'):
         self.psql = subprocess.Popen(
-            ['psql', '-XqAt', '-f', '-'], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            ['psql', '-XqAt', '-f', '-', '-d', database],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True)
         self.pid = int(self.run('SELECT pg_backend_pid()')[0])
         if pinned:
             pin(self.pid)
@@ -67,7 +68,6 @@ class Session:
                     return int(line.split()[1]) * 1024
         raise RuntimeError('no RssAnon')
 
-
     def faults(self):
         """Page faults of the backend so far."""
         with open(f'/proc/{self.pid}/stat', encoding='ascii') as stat:
@@ -89,10 +89,11 @@ def fault_cost():
     return statistics.median(costs)
 
 
-def pin(pid):
-    """Keep a process on the last core, where that is allowed."""
+def pin(pid, cores=None):
+    """Keep a process on these cores, or else on the last, where that is
+    allowed."""
     try:
-        os.sched_setaffinity(pid, {max(os.sched_getaffinity(0))})
+        os.sched_setaffinity(pid, cores or {max(os.sched_getaffinity(0))})
     except OSError:
         pass
 
@@ -115,10 +116,17 @@ def rolled_back_cost(session, before, sql, runs):
     return statistics.median(costs[1:])
 
 
+def in_turns(measures, runs):
+    """What each of a dict of functions returns, all of them once in every run,
+    so that what disturbs one disturbs all; a run before that warms up does not
+    count.  Returns a list of runs, each a dict."""
+    return [{name: measure() for name, measure in measures.items()}
+            for _ in range(runs + 1)][1:]
+
+
 def net_costs(session, expressions, table, rows, runs):
     """Seconds of each expression a row, net of count(k), for a dict of name to
-    SQL: all of them once in every run, so that what disturbs one disturbs all.
-    Returns a list of runs, each a dict."""
+    SQL, in turns too, and returned as by in_turns."""
     def cost(expression):
         return session.cost(
             f'SELECT pg_catalog.count({expression}) FROM {table}')
@@ -133,11 +141,11 @@ def net_costs(session, expressions, table, rows, runs):
 
 
 def medians(costs):
-    """Of what net_costs returned: the median of each expression."""
+    """Of what in_turns or net_costs returned: the median of each."""
     return {name: statistics.median(run[name] for run in costs)
             for name in costs[0]}
 
 
 def ratio(costs, name, to):
-    """Of what net_costs returned: the median ratio of two expressions."""
+    """Of what in_turns or net_costs returned: the median ratio of two."""
     return statistics.median(run[name] / run[to] for run in costs)
