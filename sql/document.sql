@@ -193,6 +193,23 @@ WHERE k.version = 1 AND jsonb_set(k.document, p.place, o.value) <> k.document
 GROUP BY p.place ORDER BY p.place;
 SELECT count(*) FROM shardring.ring AS r WHERE r.ring = 'orders';
 
+-- as many ranges as there can be, in time
+SELECT shardring.create_ring('ragged', 1);
+SELECT shardring.add_group('ragged', 'g', '{a,b}', 65536);
+SELECT shardring.assign_slots('ragged', 'g', range_agg(int4range(i, i + 1)),
+	CASE i % 2 WHEN 0 THEN 'a' ELSE 'b' END)
+FROM generate_series(0, 65535) AS i GROUP BY i % 2;
+SELECT shardring.seal('ragged');
+CREATE TEMP TABLE ragged AS
+	SELECT d.document FROM shardring.export_version('ragged', 1) AS d (document);
+SELECT shardring.drop_ring('ragged');
+SET statement_timeout = '60 s';
+SELECT shardring.import_version(r.document) FROM ragged AS r;
+SELECT shardring.import_version(r.document) FROM ragged AS r;
+RESET statement_timeout;
+SELECT shardring.export_version('ragged', 1) = r.document FROM ragged AS r;
+SELECT shardring.drop_ring('ragged');
+
 -- who may do what
 CREATE ROLE regress_shardring_reader;
 SET ROLE regress_shardring_reader;
