@@ -176,6 +176,45 @@ SELECT shardring.move_predicate('r', 1, 2, '', 'd0', 'name');
 SELECT shardring.move_predicate('r', 1, 2, 'A0', 'd0', 'name');
 SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', 'name', key_type => '');
 
+-- every pair of groups has slots of its own: thousands of terms take no more
+-- than their share of time, and end when they are told to
+SELECT shardring.create_ring('many', 160);
+INSERT INTO shardring.shard (ring, shard, number) VALUES ('many', 'a', 0), ('many', 'b', 1);
+CREATE FUNCTION add_groups(version int, prefix text, first int) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO shardring.shard_group (ring, version, group_name, weight, slots, points)
+	SELECT 'many', add_groups.version, r.group_name, 1, first + substr(r.group_name, 2)::int, r.points
+	FROM shardring.resize_groups('many', version, ARRAY(SELECT prefix || i FROM generate_series(1, 200) AS i), array_fill(160, ARRAY[200])) AS r;
+	INSERT INTO shardring.shard_map (ring, version, group_name, shard, slots)
+	SELECT g.ring, g.version, g.group_name, b.shard, b.slots
+	FROM shardring.shard_group AS g, shardring.slot_blocks('{a,b}', g.slots) AS b WHERE g.ring = 'many' AND g.version = add_groups.version;
+END $$;
+SET client_min_messages = error;
+SELECT add_groups(1, 'g', 1);
+SELECT shardring.activate('many'), shardring.draft_version('many');
+DELETE FROM shardring.shard_map WHERE ring = 'many' AND version = 2;
+DELETE FROM shardring.shard_group WHERE ring = 'many' AND version = 2;
+SELECT add_groups(2, 'h', 5000);
+SELECT shardring.seal('many');
+RESET client_min_messages;
+SELECT md5(shardring.move_predicate('many', 1, 2, 'a', 'b', 'k'));
+-- the processor time of this session, which others do not change
+CREATE FUNCTION ticks() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+	SELECT f[14]::bigint + f[15]::bigint FROM string_to_array(pg_read_file('/proc/self/stat'), ' ') AS f
+$$;
+SELECT ticks() AS before \gset
+SELECT count(*) AS moves FROM shardring.move_plan('many', 1, 2);
+SELECT ticks() - :before AS plan, ticks() AS before, clock_timestamp() AS began \gset
+SELECT md5(shardring.move_predicate('many', 1, 2, 'a', 'b', 'k'));
+SELECT ticks() - :before AS predicate, (extract(epoch FROM clock_timestamp() - :'began') * 250)::int AS quarter \gset
+SELECT :predicate < 3 * :plan AS "in time";
+SELECT ticks() AS before \gset
+SET statement_timeout = :quarter;
+SELECT md5(shardring.move_predicate('many', 1, 2, 'a', 'b', 'k'));
+RESET statement_timeout;
+SELECT ticks() - :before < :predicate * 3 / 4 AS early;
+
+DROP FUNCTION add_groups, ticks;
 DROP EXTENSION shardring;
 DROP TABLE orders, versions;
 DROP FUNCTION selected, compare;

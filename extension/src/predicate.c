@@ -10,17 +10,28 @@
  */
 #include "shardring.h"
 
+#include "common/hashfn.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/hsearch.h"
 
 /* Moves that differ in their positions only. */
 typedef struct Term
 {
 	char	   *slots;			/* the condition on slots, or "" */
 	uint32		nsegments;
+	uint32		space;
 	DiffSegment *segments;
 } Term;
+
+/* Which term has a condition. */
+typedef struct TermNumber
+{
+	const char *slots;			/* hash key: what it points to */
+	uint32		number;
+} TermNumber;
 
 static void check_expressions(FunctionCallInfo fcinfo);
 static char *position_expression(const Ring *ring, const char *key,
@@ -31,6 +42,10 @@ static uint32 require_shard(FunctionCallInfo fcinfo, int arg,
 static bool find_shard(const Ring *ring, text *name, uint32 *number);
 static Term *collect_terms(RingPair rings, const DiffPlan *plan, uint32 from,
 						   uint32 to, const char *position, uint32 *n);
+static Term *find_term(Term *terms, uint32 *n, HTAB *numbers, char *slots);
+static HTAB *term_numbers(void);
+static uint32 hash_slots(const void *key, Size size);
+static int	compare_slots(const void *a, const void *b, Size size);
 static char *slots_condition(RingPair rings, const DiffPair *pair,
 							 const DiffMove *move, const char *position);
 static void append_slots(StringInfo out, const char *position,
@@ -177,33 +192,86 @@ find_shard(const Ring *ring, text *name, uint32 *number)
 }
 
 /*
- * The moves between two shards, those with equal slot conditions together.
+ * The moves between two shards, those with equal slot conditions together;
+ * terms stand in the order in which their first moves do.
  */
 static Term *
 collect_terms(RingPair rings, const DiffPlan *plan, uint32 from, uint32 to,
 			  const char *position, uint32 *n)
 {
-	Term	   *terms = palloc0((plan->nmoves + 1) * sizeof(Term));
+	Term	   *terms = palloc_extended((plan->nmoves + 1) * sizeof(Term),
+										MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	HTAB	   *numbers = term_numbers();
 
 	*n = 0;
 	for (uint32 i = 0; i < plan->nmoves; i++)
 	{
 		const DiffMove *move = &plan->moves[i];
 		const DiffPair *pair = &plan->list.pairs[move->pair];
-		char	   *slots;
-		uint32		t;
+		Term	   *term;
 
+		CHECK_FOR_INTERRUPTS();
 		if (move->from_shard != from || move->to_shard != to)
 			continue;
-		slots = slots_condition(rings, pair, move, position);
-		for (t = 0; t < *n; t++)
-			if (strcmp(terms[t].slots, slots) == 0)
-				break;
-		if (t == *n)
-			terms[(*n)++].slots = slots;
-		term_add(&terms[t], plan->list.segments + pair->first, pair->n);
+		term = find_term(terms, n, numbers,
+						 slots_condition(rings, pair, move, position));
+		term_add(term, plan->list.segments + pair->first, pair->n);
 	}
 	return terms;
+}
+
+/*
+ * The term with this condition: one of the *n, or a new one after them.
+ */
+static Term *
+find_term(Term *terms, uint32 *n, HTAB *numbers, char *slots)
+{
+	TermNumber *entry;
+	bool		found;
+
+	entry = hash_search(numbers, &slots, HASH_ENTER, &found);
+	if (found)
+		pfree(slots);
+	else
+	{
+		terms[*n].slots = slots;
+		entry->number = (*n)++;
+	}
+	return &terms[entry->number];
+}
+
+/*
+ * No TermNumber yet.
+ */
+static HTAB *
+term_numbers(void)
+{
+	HASHCTL		control = {
+		.keysize = sizeof(char *), .entrysize = sizeof(TermNumber),
+		.hash = hash_slots, .match = compare_slots,
+		.hcxt = CurrentMemoryContext
+	};
+
+	return hash_create("shardring terms", 256, &control,
+					   HASH_ELEM | HASH_FUNCTION | HASH_COMPARE |
+					   HASH_CONTEXT);
+}
+
+/* For dynahash: the hash of what a key points to. */
+static uint32
+hash_slots(const void *key, Size size)
+{
+	const char *slots = *(const char *const *) key;
+
+	return DatumGetUInt32(hash_any((const unsigned char *) slots,
+								   strlen(slots)));
+}
+
+/* For dynahash: 0 when both keys point to equal strings. */
+static int
+compare_slots(const void *a, const void *b, Size size)
+{
+	return strcmp(*(const char *const *) a, *(const char *const *) b);
 }
 
 /*
@@ -247,11 +315,14 @@ append_slots(StringInfo out, const char *position, uint32 modulus,
 static void
 term_add(Term *term, const DiffSegment *segments, uint32 n)
 {
-	Size		size = (term->nsegments + n) * sizeof(DiffSegment);
-
-	term->segments = term->segments == NULL ?
-		palloc_extended(size, MCXT_ALLOC_HUGE) :
-		repalloc_huge(term->segments, size);
+	if (term->nsegments + n > term->space)
+	{
+		term->space = 2 * (term->nsegments + n);
+		term->segments = term->segments == NULL ?
+			palloc_extended(term->space * sizeof(DiffSegment),
+							MCXT_ALLOC_HUGE) :
+			repalloc_huge(term->segments, term->space * sizeof(DiffSegment));
+	}
 	memcpy(term->segments + term->nsegments, segments,
 		   n * sizeof(DiffSegment));
 	term->nsegments += n;
@@ -270,6 +341,7 @@ any_term(const Term *terms, uint32 n, const char *position)
 	initStringInfo(&out);
 	for (uint32 i = 0; i < n; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (i > 0)
 			appendStringInfoString(&out, " OR ");
 		append_term(&out, &terms[i], position);
