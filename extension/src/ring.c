@@ -295,12 +295,12 @@ ring_extend(HashKind hash, RingName utf8, RingTaken *taken, uint32_t *points,
 	{
 		if (salt >= ring_salt_limit(k))
 			return RING_EXHAUSTED;
-		if (!hash_candidate(hash, utf8.bytes, utf8.len, salt, &points[k]))
+		if (salt % RING_PACE == 0)
+			env->pause(env->arg);
+		if (!hash_candidate(hash, utf8.bytes, utf8.len, salt++, &points[k]))
 			return RING_NO_HASH;
 		if (ring_taken_add(taken, points[k]))
 			k++;
-		if (++salt % RING_PACE == 0)
-			env->pause(env->arg);
 	}
 	return RING_OK;
 }

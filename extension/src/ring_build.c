@@ -169,6 +169,7 @@ ring_build_groups(Ring *ring, const RingDef *def,
 		group->npoints = def->groups[i].npoints;
 		ring_build_runs(group, &def->groups[i], shard_indexes, env);
 		shard_indexes += def->groups[i].nshards;
+		env->pause(env->arg);
 	}
 }
 

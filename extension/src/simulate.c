@@ -138,6 +138,7 @@ sim_build_rings(Simulation *sim, uint32 vnodes)
 
 	for (uint32 i = 0; i < n; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		groups[i].name = groups[i].utf8 = sim_name(i);
 		groups[i].slots = 1;
 		sim_choose_points(sim->hash, &groups[i], vnodes, taken);

@@ -312,6 +312,29 @@ sorts_stably(void **state)
 	}
 }
 
+/*
+ * However few points or slots a group has, there may be many such groups.
+ */
+static void
+pauses_for_every_group(void **state)
+{
+	RingGroupDef groups[3] = {
+		{.slots = 1}, {.slots = 1}, {.slots = 1}
+	};
+	RingDef		def = {.hash = HASH_MD5, .ngroups = 3, .groups = groups};
+	RingTaken  *taken = ring_taken_create(1, &test_env);
+	uint64_t	pauses = test_pauses;
+	uint32_t	point;
+
+	(void) state;
+	assert_int_equal(ring_extend(HASH_MD5, test_name("g"), taken, &point, 0,
+								 1, &test_env), RING_OK);
+	assert_true(test_pauses > pauses);
+	pauses = test_pauses;
+	ring_build(&def, &test_env);
+	assert_true(test_pauses >= pauses + 3);
+}
+
 int
 main(void)
 {
@@ -326,7 +349,8 @@ main(void)
 		TEST(refuses_foreign_points),
 		TEST(allows_gaps_to_the_bound),
 		TEST(has_the_known_points),
-		TEST(sorts_stably)
+		TEST(sorts_stably),
+		TEST(pauses_for_every_group)
 	};
 
 	return cmocka_run_group_tests_name("points", tests, NULL, NULL);
