@@ -85,6 +85,22 @@ SET session_replication_role = replica;
 DELETE FROM shardring.shard WHERE ring = 'parts' AND number = 2;
 RESET session_replication_role;
 SELECT * FROM numbers();
+-- names that nobody has leave nothing behind
+CREATE TEMP VIEW kept AS
+	SELECT sum(c.total_bytes) AS bytes FROM pg_backend_memory_contexts AS c
+	WHERE c.name = 'shardring partitions';
+SELECT bytes AS kept_before FROM kept \gset
+DO $$
+BEGIN
+	FOR i IN 1 .. 5000 LOOP
+		BEGIN
+			PERFORM shardring.plproxy_partition('nobody ' || i, 'k');
+		EXCEPTION WHEN undefined_object THEN NULL;
+		END;
+	END LOOP;
+END $$;
+SELECT bytes - :kept_before AS added FROM kept;
+DROP VIEW kept;
 SELECT shardring.drop_ring('parts'), shardring.drop_ring('single');
 DROP FUNCTION numbers;
 DROP SERVER parts;

@@ -29,11 +29,14 @@ typedef struct ShardNumbers
 	int32	   *numbers;		/* by index in Ring.shards; -1: not read yet */
 } ShardNumbers;
 
-/* How many partitions PL/Proxy has for a ring. */
+/*
+ * How many partitions PL/Proxy has for a ring.  Kept only where there is such
+ * a server, or was: whatever else one may call a ring must not add up.
+ */
 typedef struct Partitions
 {
 	char		ring[NAMEDATALEN];	/* hash key */
-	int			count;			/* INT_MAX: the ring has no such server */
+	int			count;
 } Partitions;
 
 static ShardNumbers shard_numbers[8];	/* by the answer, as it happens */
@@ -195,6 +198,8 @@ partition_count(text *ring)
 	if (entry != NULL && !servers_changed)
 		return entry->count;
 	count = count_partitions(name);
+	if (entry == NULL && count == INT_MAX)
+		return INT_MAX;
 	entry = hash_search(partition_table(), name, HASH_ENTER, &found);
 	entry->count = found ? Min(entry->count, count) : count;
 	return entry->count;
@@ -225,8 +230,8 @@ partition_table(void)
 }
 
 /*
- * How many options p0, p1 ... the server of this name has, if it is one of
- * PL/Proxy's.
+ * How many options p0, p1 ... the server of this name has; INT_MAX unless it
+ * is one of PL/Proxy's.
  */
 static int
 count_partitions(const char *ring)
