@@ -8,7 +8,7 @@
  *	  server has a deadline of its own, shardring.remote_timeout from when it
  *	  is turned to;
  *	- a question is one transaction.  Whatever goes wrong with a server is
- *	  its answer, and no error here;
+ *	  its answer, and no error here; nothing it sends is believed to be text;
  *	- every connection is closed and its file descriptor given back on every
  *	  way out.  The other side ends what it still does by itself, since it is
  *	  told to look for us and to mind the time.
@@ -76,10 +76,9 @@ static void talk_connect(Talks *talks, Talk *talk);
 static void talk_begin(Talks *talks, Talk *talk);
 static void talk_listen(Talks *talks, Talk *talk);
 static bool talk_result(Talks *talks, Talk *talk);
-static void talk_refused(Talks *talks, Talk *talk);
 static void talk_next(Talks *talks, Talk *talk);
 static void talk_sent(Talks *talks, Talk *talk, TalkPhase phase, int sent);
-static void keep_values(Talk *talk);
+static void keep_values(Talks *talks, Talk *talk);
 static void talk_fail(Talks *talks, Talk *talk, const char *error);
 static void talk_end(Talks *talks, Talk *talk);
 static void talk_close(Talk *talk);
@@ -310,8 +309,11 @@ talk_begin(Talks *talks, Talk *talk)
 	const char *version = PQparameterStatus(talk->conn, "server_version");
 	int			left = (int) Max(talk->deadline - now_ms(), 1);
 
-	talk->answer->server_version = pstrdup(version ? version : "unknown");
-	if (PQsetnonblocking(talk->conn, 1) != 0)
+	talk->answer->server_version =
+		remote_clean_message(version ? version : "unknown");
+	if (version != NULL && !remote_is_text(version, strlen(version)))
+		talk_fail(talks, talk, REMOTE_NO_TEXT);
+	else if (PQsetnonblocking(talk->conn, 1) != 0)
 		talk_fail(talks, talk, PQerrorMessage(talk->conn));
 	else
 		talk_sent(talks, talk, TALK_BEGIN,
@@ -346,11 +348,13 @@ talk_listen(Talks *talks, Talk *talk)
 }
 
 /*
- * Looks at one result.  False when the conversation took a turn.
+ * Looks at one result.  False when it was the last or the server said no.
  */
 static bool
 talk_result(Talks *talks, Talk *talk)
 {
+	const char *refusal;
+
 	talk->result = PQgetResult(talk->conn);
 	if (talk->result == NULL)
 	{
@@ -361,30 +365,20 @@ talk_result(Talks *talks, Talk *talk)
 	{
 		case PGRES_TUPLES_OK:
 			if (talk->phase == TALK_ASK)
-				keep_values(talk);
+				keep_values(talks, talk);
 			break;
 		case PGRES_COMMAND_OK:
 			break;
 		default:
-			talk_refused(talks, talk);
+			refusal = PQresultErrorField(talk->result,
+										 PG_DIAG_MESSAGE_PRIMARY);
+			talk_fail(talks, talk, refusal != NULL ? refusal :
+					  PQerrorMessage(talk->conn));
 			return false;
 	}
 	PQclear(talk->result);
 	talk->result = NULL;
 	return true;
-}
-
-/*
- * The server says no.
- */
-static void
-talk_refused(Talks *talks, Talk *talk)
-{
-	const char *message = PQresultErrorField(talk->result,
-											 PG_DIAG_MESSAGE_PRIMARY);
-
-	talk_fail(talks, talk, message != NULL ? message :
-			  PQerrorMessage(talk->conn));
 }
 
 /* A command is done: on to the next one. */
@@ -427,10 +421,10 @@ talk_sent(Talks *talks, Talk *talk, TalkPhase phase, int sent)
 }
 
 /*
- * Keeps the first row.
+ * Keeps the first row.  What is no text of ours ends the conversation.
  */
 static void
-keep_values(Talk *talk)
+keep_values(Talks *talks, Talk *talk)
 {
 	RemoteAnswer *answer = talk->answer;
 
@@ -439,8 +433,17 @@ keep_values(Talk *talk)
 	answer->nvalues = PQnfields(talk->result);
 	answer->values = palloc0(Max(answer->nvalues, 1) * sizeof(char *));
 	for (int i = 0; i < answer->nvalues; i++)
-		if (!PQgetisnull(talk->result, 0, i))
-			answer->values[i] = pstrdup(PQgetvalue(talk->result, 0, i));
+	{
+		const char *value = PQgetvalue(talk->result, 0, i);
+
+		if (PQgetisnull(talk->result, 0, i))
+			continue;
+		answer->values[i] = pstrdup(value);
+		if (remote_is_text(value, PQgetlength(talk->result, 0, i)))
+			continue;
+		talk_fail(talks, talk, REMOTE_NO_TEXT);
+		return;
+	}
 }
 
 /*

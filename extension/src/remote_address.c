@@ -97,13 +97,22 @@ remote_find_address(const char *server_name, RemoteAddress *address)
 }
 
 /*
+ * Is what came from elsewhere valid in the encoding of this database?
+ */
+bool
+remote_is_text(const char *bytes, int len)
+{
+	return pg_verifymbstr(bytes, len, true);
+}
+
+/*
  * A message on one line, in the encoding of this server.
  */
 char *
 remote_clean_message(const char *message)
 {
 	char	   *result = pstrdup(message);
-	bool		valid = pg_verifymbstr(result, strlen(result), true);
+	bool		valid = remote_is_text(result, strlen(result));
 	char	   *out = result;
 
 	for (const char *in = result; *in != '\0'; in++)

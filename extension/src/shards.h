@@ -44,6 +44,11 @@ extern void remote_ask(RemoteAnswer *answers, int n,
 
 /* ---------- remote_address.c ---------- */
 
+/* The error of a server whose text could not be stored here. */
+#define REMOTE_NO_TEXT \
+	"an answer is not valid in the encoding of this database"
+
+extern bool remote_is_text(const char *bytes, int len);
 extern char *remote_clean_message(const char *message);
 extern const char *remote_find_address(const char *server_name,
 									   RemoteAddress *address);

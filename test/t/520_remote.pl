@@ -227,10 +227,45 @@ $quiet->close;
 
 # ---------- in the middle of a question ----------
 
-# A server that lets one in and says this to the first question, then hangs up.
+# Messages of the protocol.
+sub message
+{
+	my ($type, $body) = @_;
+	return pack('a N', $type, 4 + length $body) . $body;
+}
+
+sub welcome
+{
+	my ($version) = @_;
+	return message('R', pack('N', 0))
+	  . message('S', "server_version\0$version\0")
+	  . message('Z', 'I');
+}
+
+sub done
+{
+	my ($tag) = @_;
+	return message('C', "$tag\0") . message('Z', 'T');
+}
+
+sub row
+{
+	my (@values) = @_;
+	my $columns = join '',
+	  map { pack 'Z* N n N n N n', 'column', 0, 0, 25, 0xffff, 0xffffffff, 0 }
+	  @values;
+	return message('1', '')
+	  . message('2', '')
+	  . message('T', pack('n', scalar @values) . $columns)
+	  . message('D', pack('n (N/a*)*', scalar @values, @values))
+	  . done('SELECT 1');
+}
+
+# Shard b becomes a server that says one of these to each thing that it hears,
+# then hangs up.
 sub say_and_hang_up
 {
-	my ($last_words) = @_;
+	my (@words) = @_;
 	my $dir = PostgreSQL::Test::Utils::tempdir_short;
 	my $listener = IO::Socket::UNIX->new(
 		Local => "$dir/.s.PGSQL.5432", Listen => 1)
@@ -239,24 +274,38 @@ sub say_and_hang_up
 	my $child = fork // die "cannot fork: $!";
 	return $child if $child;
 	my $client = $listener->accept;
-	$client->sysread(my $startup, 8192);
-	$client->syswrite(pack('a N N', 'R', 8, 0) . pack('a N a', 'Z', 5, 'I'));
-	$client->sysread(my $question, 8192);
-	$client->syswrite($last_words);
+	for my $word (@words)
+	{
+		$client->sysread(my $heard, 8192);
+		$client->syswrite($word);
+	}
 	$client->close;
 	POSIX::_exit(0);
 }
 
+my $no_text = qr/an answer is not valid in the encoding of this database\|/;
 for my $case (
-	[ '', qr/server closed the connection unexpectedly/, 'hangs up' ],
-	[ pack('a N Z* Z* x', 'E', 4 + 7 + 7 + 1, 'SERROR', 'CXX000'),
-		qr/ERROR:/, 'an error without a message' ])
+	[ 'hangs up', qr/server closed the connection unexpectedly[^|]*\|15/,
+		welcome('15'), '' ],
+	[ 'an error without a message', qr/ERROR:[^|]*\|15/, welcome('15'),
+		message('E', "SERROR\0CXX000\0\0") ],
+	[ 'a version that is no text', qr/${no_text}15\?\?\?/,
+		welcome("15\xff\xfe\xc3") ],
+	[ 'a value that is no text', qr/${no_text}15/, welcome('15'),
+		done('BEGIN'), row('1', "\xff\xfe\xc3") ],
+	[ 'a value with a zero byte', qr/${no_text}15/, welcome('15'),
+		done('BEGIN'), row("1\0", '') ],
+	[ 'values that are text', qr/-\|15\.\xc3\xa4/, welcome("15.\xc3\xa4"),
+		done('BEGIN'), row('1', ''), done('COMMIT') ])
 {
-	my ($last_words, $error, $what) = @$case;
-	my $child = say_and_hang_up($last_words);
-	like(on_main($status),
-		qr/^a\|a\|t\|-\|t\|2\|t\|t\nb\|b\|t\|$error[^|]*\|f\|-\|f\|t\nc\|c\|t\|-\|t\|2\|t\|t$/,
-		"$what: an error, and the others answer");
+	my ($what, $error, @words) = @$case;
+	my $child = say_and_hang_up(@words);
+	like(on_main(q{
+			SELECT s.shard, s.reachable, coalesce(s.error, '-'),
+				s.server_version, s.in_sync
+			FROM shardring.shard_status('orders') AS s}),
+		qr/^a\|t\|-\|[^|]+\|t\nb\|t\|$error\|f\nc\|t\|-\|[^|]+\|t$/,
+		"$what: its own answer, and the others'");
 	waitpid $child, 0;
 }
 
