@@ -155,12 +155,22 @@ sub copy_moving
 	{
 		local $ENV{s0} = $shard{$from}->connstr('postgres');
 		local $ENV{s3} = $shard{$to}->connstr('postgres');
+		local $ENV{version} = $new;
 		local $ENV{condition} = on_proxy(qq{
 			SELECT shardring.move_predicate('orders', $old, $new, '$from',
 				'$to', 'key')});
-		IPC::Run::run [ 'sh', '-c', $copy_script ]
-		  or die "cannot copy from $from to $to";
+		my $error;
+		IPC::Run::run [ 'sh', '-c', $copy_script ], '2>', \$error
+		  or return $error;
 	}
+	return '';
+}
+
+sub copy_all
+{
+	my ($old, $new, $sources, $targets) = @_;
+	is(join('', map { copy_moving($old, $new, $_, $sources) } @$targets),
+		'', "version $new: copied");
 	return;
 }
 
@@ -186,10 +196,10 @@ sub switch_to
 			WHERE NOT p.ok}),
 		0, "version $new: pushed to every shard");
 	on_proxy(q{SELECT shardring.plproxy_sync('orders')});
-	copy_moving($old, $new, $_, $sources) for @$targets;
+	copy_all($old, $new, $sources, $targets);
 	$in_the_middle->() if $in_the_middle;
 	activate_on($new, @shard{@$sources});
-	copy_moving($old, $new, $_, $sources) for @$targets;
+	copy_all($old, $new, $sources, $targets);
 	activate_on($new, @shard{@$targets});
 	activate_on($new, $proxy);
 	for my $name (@$sources)
@@ -299,6 +309,8 @@ switch_to(1, 2, [qw(s0 s1 s2)], ['s3']);
 Shards::add_guard($shard{s3});
 stop_writers($writers);
 check_live('s3 joins');
+like(copy_moving(1, 2, 's3', ['s0']),
+	qr/nothing may be copied any more/, 's3 joins: no copy when it has joined');
 is( on_proxy(q{SELECT count(*) FROM refused WHERE state <> 'SR001'}),
 	0, 's3 joins: what was refused, was so with SR001');
 cmp_ok($shard{s3}->safe_psql('postgres', 'SELECT count(*) FROM held'),
@@ -368,6 +380,31 @@ is( on_proxy(q{
 							  ORDER BY md5(w.key) LIMIT 1000) AS w
 			CROSS JOIN LATERAL get(w.key)}),
 	1000, 's1 leaves: everything is found');
+
+# ---------- going back behind the fence ----------
+
+on_proxy(q{
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.set_weight('orders', 'g0', 3);
+	SELECT shardring.seal('orders');
+	SELECT shardring.push_version('orders', 5)});
+activate_on(5, values %shard);
+my $moving = on_proxy(q{
+	SELECT 'back:' || i FROM generate_series(1, 1000) AS i
+	WHERE shardring.moves('orders', 4, 5, 'back:' || i) LIMIT 1});
+is(sqlstate($proxy, "SELECT put('$moving', '')"), 'SR001', 'the fence stands');
+my ($back) = slurp_file('extension/doc/plproxy.md') =~
+  /### Going back.*?^```sql\n(.*?)^```$/ms;
+my %version = (1 => 4, 2 => 5, 3 => 6);
+$back =~ s/'orders', \K(\d)/$version{$1}/g;
+like(on_proxy($back), qr/^6$/m, 'the old routing is version 6');
+is( on_proxy(q{SELECT count(*) FROM shardring.shard_status('orders') WHERE NOT in_sync}),
+	0, 'which all shards have');
+is(on_proxy(q{
+		SELECT count(*) FROM shardring.moving_keys('orders', 4, 6,
+			ARRAY(SELECT w.key FROM written AS w))}),
+	0, 'and nothing has moved');
+is(sqlstate($proxy, "SELECT put('$moving', '')"), 'no error', 'writes go on');
 
 # ---------- errors, and never a wrong number ----------
 
