@@ -105,8 +105,9 @@ CREATE TABLE shardring.ring_version
 	CONSTRAINT ring_version_pkey PRIMARY KEY (ring, version),
 	CONSTRAINT ring_version_ring_length
 		CHECK (octet_length(convert_to(ring, 'UTF8')) BETWEEN 1 AND 63),
-	CONSTRAINT ring_version_positive
-		CHECK (version >= 1),
+	/* as in documents; a number near the largest would be the last one */
+	CONSTRAINT ring_version_number
+		CHECK (version BETWEEN 1 AND 999999999),
 	CONSTRAINT ring_version_vnodes_range
 		CHECK (vnodes BETWEEN 1 AND 4194304),
 	CONSTRAINT ring_version_seal_complete

@@ -177,7 +177,10 @@ FROM (VALUES
 	 $$UPDATE shardring.ring_version SET sealed_at = now(), group_rows = 3,
 	 map_rows = 3, pin_rows = 1, fingerprint = 'x' WHERE version = 2$$),
 	('version 0',
-	 $$INSERT INTO shardring.ring_version VALUES ('r', 0, NULL, NULL, 1)$$)
+	 $$INSERT INTO shardring.ring_version VALUES ('r', 0, NULL, NULL, 1)$$),
+	('version too high',
+	 $$INSERT INTO shardring.ring_version VALUES ('r', 1000000000, NULL, NULL,
+	 1)$$)
 ) AS e (what, edit);
 
 -- arguments
