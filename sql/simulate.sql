@@ -94,21 +94,5 @@ SET statement_timeout = '300ms';
 SELECT * FROM simulate(8, 9, keys => 2147483647);
 RESET statement_timeout;
 
--- many groups of one point: it ends when it is told to, not when it is done;
--- measured by processor time, which others do not change
-CREATE FUNCTION pg_temp.ticks() RETURNS bigint LANGUAGE sql VOLATILE AS $$
-	SELECT f[14]::bigint + f[15]::bigint
-	FROM string_to_array(pg_read_file('/proc/self/stat'), ' ') AS f
-$$;
-SELECT pg_temp.ticks() AS before, clock_timestamp() AS began \gset
-SELECT scheme FROM simulate(1000000, 1, 1, 1);
-SELECT pg_temp.ticks() - :before AS whole,
-	(extract(epoch FROM clock_timestamp() - :'began') * 250)::int AS quarter \gset
-SELECT pg_temp.ticks() AS before \gset
-SET statement_timeout = :quarter;
-SELECT scheme FROM simulate(1000000, 1, 1, 1);
-RESET statement_timeout;
-SELECT pg_temp.ticks() - :before < :whole * 3 / 4 AS early;
-
 RESET search_path;
 DROP EXTENSION shardring;

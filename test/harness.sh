@@ -42,7 +42,8 @@ for name in ${!PG@}; do
 	esac
 done
 unset LANGUAGE name
-export LC_ALL=C.UTF-8
+# The TAP modules take LC_ALL away; what is left decides the encoding of servers.
+export LC_ALL=C.UTF-8 LANG=C.UTF-8
 
 # A make that called us passes its variables on, but not its job slots.
 case ${MAKEFLAGS:-} in

@@ -152,7 +152,7 @@ is( step(
 	'and then the comparison is right');
 is(step($session, 'SELECT * FROM shardring.problems()'), '', 'no problems');
 
-# ---------- one group of 2 million points ----------
+# ---------- long loops ----------
 
 # The processor time that the session has taken, in ticks.
 sub ticks
@@ -181,6 +181,8 @@ sub stopped_early
 	return;
 }
 
+stopped_early('simulating many groups of one point',
+	'SELECT scheme FROM shardring.simulate(1000000, 1, 1, 1)');
 step($session, "SELECT shardring.create_ring('long', 1);"
 	  . "SELECT shardring.add_group('long', 'g', '{s}')");
 stopped_early('choosing points',
