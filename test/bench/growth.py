@@ -118,9 +118,11 @@ def measure_memory(report, calls, changes):
             session.run(query)
         _grown(report, session, before, f'{calls // keys * keys:,} calls')
     with Session() as session:
-        # so large that the cache is full, and evicts, before it counts
+        # so large that the cache is full, and has evicted all that was in it
+        # several times, before it counts
         make_ring(session, 'changing', 2, 5000)
-        _change(session, 1000)
+        for _ in range(4):
+            _change(session, 500)
         before = _uncached(session)
         for _ in range(changes // 500):
             _change(session, 500)
