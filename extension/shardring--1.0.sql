@@ -123,7 +123,7 @@ COMMENT ON TABLE shardring.ring_version IS
 	'versions of rings: a draft can be edited, a sealed one never changes';
 COMMENT ON COLUMN shardring.ring_version.ring IS 'name of the ring';
 COMMENT ON COLUMN shardring.ring_version.version IS
-	'number of the version: 1, 2, 3 ...; never used twice';
+	'number of the version: 1, 2, 3 ..., at most 999999999; never used twice';
 COMMENT ON COLUMN shardring.ring_version.parent IS
 	'the version it was copied from; NULL for the first';
 COMMENT ON COLUMN shardring.ring_version.drafted_on IS
