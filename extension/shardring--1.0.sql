@@ -792,6 +792,26 @@ $body$;
 COMMENT ON FUNCTION shardring.require_name(text, text, integer) IS
 	'internal: raises when a name is empty or too long';
 
+CREATE FUNCTION shardring.require_ring(ring text) RETURNS shardring.ring
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	found_row shardring.ring;
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring);
+	SELECT r.* INTO found_row FROM shardring.ring AS r
+	WHERE r.ring = require_ring.ring COLLATE "C";
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'ring "%" does not exist', ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
+	RETURN found_row;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_ring(text) IS
+	'internal: the row of a ring, which must exist';
+
 /*
  * A real UPDATE, not FOR UPDATE: only that makes a REPEATABLE READ
  * transaction fail cleanly (40001) when somebody else changed the set of
@@ -856,12 +876,7 @@ DECLARE
 	target integer := version;
 	locked shardring.ring_version;
 BEGIN
-	IF NOT EXISTS (SELECT FROM shardring.ring AS r
-				   WHERE r.ring = lock_draft.ring COLLATE "C")
-	THEN
-		RAISE EXCEPTION 'ring "%" does not exist', ring
-			USING ERRCODE = 'undefined_object';
-	END IF;
+	PERFORM shardring.require_ring(ring);
 	IF target IS NULL THEN
 		target := shardring.only_draft(ring);
 	END IF;
@@ -2505,12 +2520,7 @@ LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE COST 100
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	IF NOT EXISTS (SELECT FROM shardring.ring AS r
-				   WHERE r.ring = version_at.ring COLLATE "C")
-	THEN
-		RAISE EXCEPTION 'ring "%" does not exist', ring
-			USING ERRCODE = 'undefined_object';
-	END IF;
+	PERFORM shardring.require_ring(ring);
 	RETURN (SELECT a.version
 			FROM shardring.activation AS a
 			WHERE a.ring = version_at.ring COLLATE "C"
@@ -3849,26 +3859,6 @@ COMMENT ON FUNCTION shardring.require_here(text, uuid) IS
 	'returns this shard, or raises SR001 when a uuid key lives elsewhere';
 
 /* ---------- Proxies and shards: addresses ---------- */
-
-CREATE FUNCTION shardring.require_ring(ring text) RETURNS shardring.ring
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $body$
-DECLARE
-	found_row shardring.ring;
-BEGIN
-	PERFORM shardring.refuse_null('ring', ring);
-	SELECT r.* INTO found_row FROM shardring.ring AS r
-	WHERE r.ring = require_ring.ring COLLATE "C";
-	IF NOT FOUND THEN
-		RAISE EXCEPTION 'ring "%" does not exist', ring
-			USING ERRCODE = 'undefined_object';
-	END IF;
-	RETURN found_row;
-END
-$body$;
-COMMENT ON FUNCTION shardring.require_ring(text) IS
-	'internal: the row of a ring, which must exist';
 
 CREATE FUNCTION shardring.live_shards(ring text)
 RETURNS TABLE (shard text, number integer, server text)

@@ -60,12 +60,9 @@ run_tests()
 # That there is no finding is one more test.
 report()
 {
-	local status=$1 passed=0 failed=0 last
-	last=$(tail -n 1 "$WORK/run.log")
-	if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
-		passed=${BASH_REMATCH[1]}
-		failed=${BASH_REMATCH[2]}
-	fi
+	local status=$1 passed failed
+	read -r passed failed _ < <(read_counts <"$WORK/run.log") || true
+	passed=${passed:-0} failed=${failed:-0}
 	[ "$status" -eq 0 ] || [ "$failed" -gt 0 ] || failed=1
 	if [ -z "$(ls "$WORK/findings")" ]; then
 		passed=$((passed + 1))

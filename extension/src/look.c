@@ -20,7 +20,6 @@ typedef struct LookPoint
 } LookPoint;
 
 static const CacheMemo *look_ring(FunctionCallInfo fcinfo);
-static Datum *group_names(const RingDef *def);
 static LookPoint *collect_points(const RingDef *def, uint32 *n);
 static void collect_group(const RingDef *def, uint32 group, LookPoint *out);
 static int	compare_points(const void *a, const void *b);
@@ -55,7 +54,7 @@ shardring_points(PG_FUNCTION_ARGS)
 	def = &compiled_rows(catalog_schema(fcinfo), PG_GETARG_TEXT_PP(0),
 						 memo->version, memo->fingerprint,
 						 cache_snapshot())->ring;
-	names = group_names(def);
+	names = result_definition_names(def);
 	points = collect_points(def, &n);
 	for (uint32 i = 0; i < n; i++)
 	{
@@ -174,20 +173,6 @@ look_ring(FunctionCallInfo fcinfo)
 		return NULL;
 	return cache_get(fcinfo, 0, PG_GETARG_TEXT_PP(0),
 					 PG_ARGISNULL(1) ? ACTIVE_VERSION : PG_GETARG_INT32(1));
-}
-
-/*
- * The names of all groups as text, by their numbers in the definition.
- */
-static Datum *
-group_names(const RingDef *def)
-{
-	Datum	   *names = palloc_extended(Max(def->ngroups, 1) * sizeof(Datum),
-										MCXT_ALLOC_HUGE);
-
-	for (uint32 g = 0; g < def->ngroups; g++)
-		names[g] = PointerGetDatum(result_text(def->groups[g].name));
-	return names;
 }
 
 /*

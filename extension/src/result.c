@@ -38,6 +38,16 @@ result_group_names(const Ring *ring)
 }
 
 /*
+ * The same, by their numbers in a definition.
+ */
+Datum *
+result_definition_names(const RingDef *def)
+{
+	return name_datums(def->ngroups, (const char *) def->groups +
+					   offsetof(RingGroupDef, name), sizeof(RingGroupDef));
+}
+
+/*
  * The names of all shards as text, by their numbers in the ring.
  */
 Datum *

@@ -181,6 +181,7 @@ extern RingName key_utf8_name(RingName name);
 
 extern text *result_text(RingName name);
 extern Datum *result_group_names(const Ring *ring);
+extern Datum *result_definition_names(const RingDef *def);
 extern Datum *result_shard_names(const Ring *ring);
 extern Datum result_share(uint64 positions);
 extern Datum result_range(uint64 lo, uint64 hi);

@@ -121,8 +121,9 @@ sub check_places
 	return;
 }
 
+# The writers of the demo, who also delete some of these keys.
+on_proxy(slurp_file('test/demo-proxy/writer.sql') =~ s/'key:'/'user:'/r);
 on_proxy(q{
-	CREATE TABLE written (key text PRIMARY KEY);
 	INSERT INTO written SELECT 'user:' || i FROM generate_series(1, 10000) AS i});
 check_places('10,000 writes');
 is( on_proxy(q{
@@ -211,34 +212,6 @@ sub switch_to
 	}
 	return;
 }
-
-# A write is acknowledged when it is in table "written" of the proxy: put()
-# has returned, so it is committed on the shard; and gone are keys of the first
-# 10,000 for which del() has returned.
-on_proxy(q{
-	CREATE SEQUENCE attempt;
-	CREATE TABLE gone (key text PRIMARY KEY);
-	CREATE TABLE refused (state text, message text);
-	CREATE FUNCTION write_once() RETURNS void LANGUAGE plpgsql AS $body$
-	DECLARE
-		attempt bigint := nextval('attempt');
-		new_key text := 'live:' || attempt;
-		old_key text := 'user:' || attempt;
-	BEGIN
-		-- an error may come before or after the row is gone
-		DELETE FROM written AS w WHERE w.key = old_key AND attempt % 2 = 0;
-		BEGIN
-			PERFORM put(new_key, new_key);
-			INSERT INTO written VALUES (new_key);
-			IF attempt % 2 = 0 THEN
-				PERFORM del(old_key);
-				INSERT INTO gone VALUES (old_key);
-			END IF;
-		EXCEPTION WHEN OTHERS THEN
-			INSERT INTO refused VALUES (SQLSTATE, SQLERRM);
-		END;
-	END
-	$body$});
 
 sub start_writers
 {
