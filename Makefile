@@ -20,7 +20,8 @@
 # through test/harness.sh, which installs what is missing.
 
 MODULE_big = shardring
-OBJS = $(patsubst %.c,%.o,$(sort $(wildcard extension/src/*.c)))
+OBJS = $(patsubst %.c,%.o,$(sort \
+	$(wildcard extension/src/*.c extension/src/ring/*.c)))
 EXTENSION = extension/shardring
 DATA = $(wildcard extension/shardring--*.sql)
 PGFILEDESC = "shardring - consistent-hash ring for sharding"
@@ -50,7 +51,7 @@ ifneq ($(PGXS),)
 include $(PGXS)
 
 # PGXS knows of no headers, and Debian's is built without dependency tracking.
-$(OBJS): $(wildcard extension/src/*.h) Makefile
+$(OBJS): $(wildcard extension/src/*.h extension/src/ring/*.h) Makefile
 $(shlib): extension/src/exports.map
 else
 all install installcheck uninstall clean:
@@ -62,21 +63,22 @@ endif
 # ---------- the pure part by itself ----------
 #
 # Every test/unit/test_*.c is a program; other files there belong to all of
-# them.  They are built with checks for undefined behaviour; the address
-# sanitizer is left out because it does not start under every kernel.
+# them.  The pure part is extension/src/ring.  They are built with checks for
+# undefined behaviour; the address sanitizer is left out because it does not
+# start under every kernel: UNIT_CFLAGS=-fsanitize=address,undefined adds it.
 
 UNIT_CFLAGS ?= -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
-UNIT_ALL_CFLAGS = -std=gnu11 -Wall -Wextra $(UNIT_CFLAGS) $(COPT) \
-	-Iextension/src -Itest/unit
+UNIT_ALL_CFLAGS = -std=gnu11 -Wall -Wextra -Wshadow -Wmissing-prototypes \
+	-Wdeclaration-after-statement $(UNIT_CFLAGS) $(COPT) \
+	-Iextension/src/ring -Itest/unit
 
 UNIT_PROGRAMS = $(patsubst test/unit/%.c,$(UNIT_BUILD)/%, \
 	$(wildcard test/unit/test_*.c))
 UNIT_SHARED = $(patsubst test/unit/%.c,$(UNIT_BUILD)/%.o, \
 	$(filter-out test/unit/test_%.c,$(wildcard test/unit/*.c)))
-UNIT_PURE = $(patsubst extension/src/%.c,$(UNIT_BUILD)/pure/%.o, \
-	$(wildcard $(addprefix extension/src/, \
-		digest.c hash.c ring*.c check.c canon.c diff*.c)))
-UNIT_HEADERS = $(wildcard extension/src/*.h test/unit/*.h)
+UNIT_PURE = $(patsubst extension/src/ring/%.c,$(UNIT_BUILD)/pure/%.o, \
+	$(wildcard extension/src/ring/*.c))
+UNIT_HEADERS = $(wildcard extension/src/ring/*.h test/unit/*.h)
 
 unit-programs: $(UNIT_PROGRAMS)
 
@@ -84,7 +86,7 @@ $(UNIT_PROGRAMS): $(UNIT_BUILD)/%: \
 		$(UNIT_BUILD)/%.o $(UNIT_SHARED) $(UNIT_PURE)
 	$(CC) $(UNIT_ALL_CFLAGS) -o $@ $^ -lcmocka -lcrypto -lm
 
-$(UNIT_BUILD)/pure/%.o: extension/src/%.c $(UNIT_HEADERS) Makefile
+$(UNIT_BUILD)/pure/%.o: extension/src/ring/%.c $(UNIT_HEADERS) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(UNIT_ALL_CFLAGS) -c -o $@ $<
 
@@ -127,7 +129,8 @@ bench:
 endif
 
 format:
-	@.ci/format $(wildcard extension/src/*.[ch] test/unit/*.[ch])
+	@.ci/format $(wildcard extension/src/*.[ch] \
+		extension/src/ring/*.[ch] test/unit/*.[ch])
 
 .PHONY: all install installcheck uninstall clean unit-programs \
 	test test-unit test-regress test-isolation test-tap test-hostile \

@@ -22,7 +22,7 @@ main()
 	make_work
 	includes=(-I"$("$PG_CONFIG" --includedir-server)"
 		-I"$("$PG_CONFIG" --includedir)" -I"$TREE/extension/src")
-	for file in "$TREE"/extension/src/*.c; do
+	for file in "$TREE"/extension/src/{,ring/}*.c; do
 		analyse "$file" gcc -std=gnu11 -O1 -fanalyzer "${includes[@]}" \
 			-c "$file" -o "$WORK/out.o"
 		analyse "$file" clang --analyze -Xclang -analyzer-output=text \

@@ -21,7 +21,7 @@ import re
 import subprocess
 import sys
 
-PURE = re.compile(r"(digest|hash|ring\w*|check|canon|diff\w*)\.[ch]$")
+PURE = re.compile(r"ring/")
 ENOUGH = 95
 
 # Where a line stands, as the list names it.
@@ -30,7 +30,8 @@ Place = collections.namedtuple("Place", "file function text")
 
 def gcov_says(tree):
     """One JSON document for every object file of the tree."""
-    for directory in ("extension/src", "test/build/pure"):
+    for directory in ("extension/src", "extension/src/ring",
+                      "test/build/pure"):
         directory = os.path.join(tree, directory)
         notes = sorted(glob.glob(os.path.join(directory, "*.gcno")))
         run = subprocess.run(["gcov", "--json-format", "--stdout", *notes],
@@ -46,9 +47,11 @@ def read_counts(tree):
     files = collections.defaultdict(dict)
     for document in gcov_says(tree):
         for file in document["files"]:
-            directory, name = os.path.split(file["file"])
-            if not directory.endswith("extension/src"):
+            source = re.search(r"extension/src/((?:ring/)?\w+\.[ch])$",
+                               file["file"])
+            if source is None:
                 continue
+            name = source.group(1)
             for line in file["lines"]:
                 seen = files[name].setdefault(
                     line["line_number"], [0, line.get("function_name", "")])

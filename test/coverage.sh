@@ -25,7 +25,7 @@ main()
 	copy_sources
 	# every process leaves its counts beside the object files, the server's too
 	mkdir -p "$WORK/tree/test/build/pure"
-	chmod a+rwx "$WORK"/tree/{extension/src,test/build,test/build/pure}
+	chmod a+rwx "$WORK"/tree/{extension/src{,/ring},test/build,test/build/pure}
 	run_tests </dev/null || status=$?
 	if [ $status -ne 0 ]; then
 		keep_output

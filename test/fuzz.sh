@@ -17,7 +17,7 @@ FUZZ=$TREE/test/fuzz
 OUTPUT=$TREE/test/output/fuzz
 CFLAGS=(-std=gnu11 -g -O1 -Wall -Wextra -fno-sanitize-recover=all
 	"-fsanitize=fuzzer,address,undefined" -DTEST_MOST_SLOTS=96
-	-I"$TREE/extension/src" -I"$TREE/test/unit" -I"$FUZZ")
+	-I"$TREE/extension/src/ring" -I"$TREE/test/unit" -I"$FUZZ")
 # These are in chance_of_bytes.c here.
 RENAMED=(-Dtest_seed=unit_seed -Dtest_rounds=unit_rounds
 	-Dtest_random=unit_random -Dtest_random32=unit_random32)
@@ -70,7 +70,7 @@ build_shared()
 	local file
 	export WORK
 	# shellcheck disable=SC2016	# that shell's own $1
-	for file in "$TREE"/extension/src/{digest,hash,ring*,check,canon,diff*}.c \
+	for file in "$TREE"/extension/src/ring/*.c \
 		"$TREE"/test/unit/{chance,model,support}.c "$FUZZ/chance_of_bytes.c"
 	do
 		echo "$file"

@@ -3,7 +3,7 @@
  *		The tables: finding them, scanning them, the rows of rings and
  *		versions.
  *
- * Only this file and definition.c, which reads the rows of one version, know
+ * Only this file and catalog_version.c, which reads the rows of one version, know
  * tables and columns.  Rules of both:
  *	- tables are found from the schema of the function that was called, so
  *	  that nothing survives a DROP EXTENSION;
@@ -204,7 +204,7 @@ scan_begin(RowScan *scan, Oid schema, const char *name, int nkeys,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table \"%s\" of extension \"shardring\" is missing",
 						name)));
-	/* ordered, whatever ignore_system_indexes says: definition.c merges */
+	/* ordered, whatever ignore_system_indexes says: catalog_version.c merges */
 	scan->scan = systable_beginscan_ordered(scan->table, scan->index,
 											snapshot, nkeys, keys);
 }

@@ -1,6 +1,6 @@
 /*
  * catalog.h
- *		What catalog.c and definition.c share: scans of the tables.
+ *		What catalog.c and catalog_version.c share: scans of the tables.
  */
 #ifndef SHARDRING_CATALOG_H
 #define SHARDRING_CATALOG_H

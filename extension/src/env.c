@@ -1,18 +1,54 @@
 /*
  * env.c
- *		What the pure part needs from PostgreSQL: memory, and a way out of long
- *		loops.
+ *		What the pure part needs from PostgreSQL: memory, a way out of long
+ *		loops, names in UTF-8, and the error when libcrypto has no digest.
  *
  * It stands by itself, below all files that build or compare rings.
  */
 #include "shardring.h"
 
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
+
+#include "ring/digest.h"
 
 static void *env_alloc(void *arg, size_t size);
 static void env_pause(void *arg);
 
 const RingEnv shardring_env = {env_alloc, env_pause, NULL};
+
+/*
+ * Raises that libcrypto gave no hash: 53200 when there was no memory for it.
+ */
+void
+env_no_hash(void)
+{
+	if (digest_no_memory())
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory"),
+				 errdetail("libcrypto could not compute an MD5 or SHA-256 "
+						   "hash.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("could not compute an MD5 or SHA-256 hash"),
+			 errdetail("The default provider of libcrypto is not "
+					   "available.")));
+}
+
+/*
+ * The UTF-8 bytes of a name in the server's encoding; 22021 where there are
+ * none.  The same bytes when nothing has to be converted.
+ */
+RingName
+env_utf8_name(RingName name)
+{
+	char	   *utf8 = pg_server_to_any(name.bytes, name.len, PG_UTF8);
+
+	if (utf8 == name.bytes)
+		return name;
+	return (RingName) {utf8, strlen(utf8)};
+}
 
 /*
  * Memory of the current context, of any size; an error releases it.

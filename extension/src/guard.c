@@ -27,7 +27,7 @@
 /* What a trigger knows during one statement on one table. */
 typedef struct Guard
 {
-	const CacheMemo *memo;
+	const Memo *memo;
 	AttrNumber	column;
 	Oid			type;			/* of the column; no domain */
 	KeyType		key_type;
@@ -40,11 +40,11 @@ static AttrNumber key_column(Relation table, const char *name);
 static void guard_row(const Guard *guard, Relation table, HeapTuple row);
 static Datum key_value(const Guard *guard, Datum value);
 static Datum require_here(FunctionCallInfo fcinfo, KeyType type);
-static const CacheMemo *active_ring(FunctionCallInfo fcinfo, text *ring);
-static void check_here(const CacheMemo *memo, uint32 position,
+static const Memo *active_ring(FunctionCallInfo fcinfo, text *ring);
+static void check_here(const Memo *memo, uint32 position,
 					   Relation table);
 static bool is_here(RingName shard);
-static void refuse_position(const CacheMemo *memo, const RingPlace *place,
+static void refuse_position(const Memo *memo, const RingPlace *place,
 							Relation table);
 static char *quoted(RingName name);
 
@@ -67,7 +67,7 @@ shardring_guard(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"guard\" must be called by a trigger")));
 	guard = fcinfo->flinfo->fn_extra == NULL ? NULL :
-		cache_call_site(fcinfo)->extra;
+		memo_call_site(fcinfo)->extra;
 	if (guard == NULL)
 		guard = guard_of_statement(fcinfo, data);
 	guard_row(guard, data->tg_relation, data->tg_trigtuple);
@@ -105,7 +105,7 @@ shardring_require_here_uuid(PG_FUNCTION_ARGS)
 static const Guard *
 guard_of_statement(FunctionCallInfo fcinfo, TriggerData *data)
 {
-	CallSite   *site = cache_call_site(fcinfo);
+	CallSite   *site = memo_call_site(fcinfo);
 	char	  **args = data->tg_trigger->tgargs;
 	Guard	   *guard = MemoryContextAllocZero(site->context, sizeof(Guard));
 	Relation	table = data->tg_relation;
@@ -212,7 +212,7 @@ key_value(const Guard *guard, Datum value)
 static Datum
 require_here(FunctionCallInfo fcinfo, KeyType type)
 {
-	const CacheMemo *memo = active_ring(fcinfo, PG_GETARG_TEXT_PP(0));
+	const Memo *memo = active_ring(fcinfo, PG_GETARG_TEXT_PP(0));
 	const Ring *ring = memo->ring;
 
 	check_here(memo, key_position(ring->hash, ring->hash_tags, type,
@@ -225,20 +225,20 @@ require_here(FunctionCallInfo fcinfo, KeyType type)
  * activate a version early, only so that rows can be copied in, would let two
  * shards write the same key.
  */
-static const CacheMemo *
+static const Memo *
 active_ring(FunctionCallInfo fcinfo, text *ring)
 {
-	const CacheMemo *memo;
+	const Memo *memo;
 
 	PushActiveSnapshot(GetLatestSnapshot());
-	if (cache_resolve(fcinfo, 0, ring, ACTIVE_VERSION)->version == NO_VERSION)
+	if (memo_resolve(fcinfo, 0, ring, ACTIVE_VERSION)->version == NO_VERSION)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("ring \"%s\" has no active version",
 						text_to_cstring(ring)),
 				 errhint("Nothing can be written here before one is; copy "
 						 "rows in under session_replication_role = replica.")));
-	memo = cache_get_routable(fcinfo, 0, ring, ACTIVE_VERSION);
+	memo = memo_get_routable(fcinfo, 0, ring, ACTIVE_VERSION);
 	PopActiveSnapshot();
 	return memo;
 }
@@ -247,7 +247,7 @@ active_ring(FunctionCallInfo fcinfo, text *ring)
  * SR001 unless the position lives on this shard.
  */
 static void
-check_here(const CacheMemo *memo, uint32 position, Relation table)
+check_here(const Memo *memo, uint32 position, Relation table)
 {
 	RingPlace	place;
 
@@ -276,7 +276,7 @@ is_here(RingName shard)
  * Raises SR001 with the place in DETAIL; "table" may be NULL.
  */
 static void
-refuse_position(const CacheMemo *memo, const RingPlace *place,
+refuse_position(const Memo *memo, const RingPlace *place,
 				Relation table)
 {
 	const Ring *ring = memo->ring;

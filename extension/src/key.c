@@ -107,27 +107,8 @@ key_bytes_position(HashKind hash, const char *bytes, size_t len)
 		ok = ok && hash_end(&stream, &position);
 	}
 	if (!ok)
-		key_no_hash();
+		env_no_hash();
 	return position;
-}
-
-/*
- * Raises that libcrypto gave no hash: 53200 when there was no memory for it.
- */
-void
-key_no_hash(void)
-{
-	if (digest_no_memory())
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("out of memory"),
-				 errdetail("libcrypto could not compute an MD5 or SHA-256 "
-						   "hash.")));
-	ereport(ERROR,
-			(errcode(ERRCODE_SYSTEM_ERROR),
-			 errmsg("could not compute an MD5 or SHA-256 hash"),
-			 errdetail("The default provider of libcrypto is not "
-					   "available.")));
 }
 
 /*
@@ -142,20 +123,6 @@ key_check_position(int64 position)
 				 errmsg("key position is out of range"),
 				 errdetail("Positions run from 0 to 4294967295.")));
 	return (uint32) position;
-}
-
-/*
- * The UTF-8 bytes of a name in the server's encoding; 22021 where there are
- * none.  The same bytes when nothing has to be converted.
- */
-RingName
-key_utf8_name(RingName name)
-{
-	char	   *utf8 = pg_server_to_any(name.bytes, name.len, PG_UTF8);
-
-	if (utf8 == name.bytes)
-		return name;
-	return (RingName) {utf8, strlen(utf8)};
 }
 
 /*

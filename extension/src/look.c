@@ -19,7 +19,7 @@ typedef struct LookPoint
 	uint32		salt;			/* RING_NONE: no candidate of its group */
 } LookPoint;
 
-static const CacheMemo *look_ring(FunctionCallInfo fcinfo);
+static const Memo *look_ring(FunctionCallInfo fcinfo);
 static LookPoint *collect_points(const RingDef *def, uint32 *n);
 static void collect_group(const RingDef *def, uint32 group, LookPoint *out);
 static int	compare_points(const void *a, const void *b);
@@ -42,7 +42,7 @@ Datum
 shardring_points(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = result_set(fcinfo);
-	const CacheMemo *memo = look_ring(fcinfo);
+	const Memo *memo = look_ring(fcinfo);
 	const RingDef *def;
 	Datum	   *names;
 	LookPoint  *points;
@@ -51,9 +51,9 @@ shardring_points(PG_FUNCTION_ARGS)
 	if (memo == NULL)
 		return (Datum) 0;
 	/* the ring is checked; all that is told comes from the rows */
-	def = &compiled_rows(catalog_schema(fcinfo), PG_GETARG_TEXT_PP(0),
+	def = &cache_rows(catalog_schema(fcinfo), PG_GETARG_TEXT_PP(0),
 						 memo->version, memo->fingerprint,
-						 cache_snapshot())->ring;
+						 memo_snapshot())->ring;
 	names = result_definition_names(def);
 	points = collect_points(def, &n);
 	for (uint32 i = 0; i < n; i++)
@@ -77,7 +77,7 @@ Datum
 shardring_arcs(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = result_set(fcinfo);
-	const CacheMemo *memo = look_ring(fcinfo);
+	const Memo *memo = look_ring(fcinfo);
 	bool		nulls[2] = {0};
 	Datum		values[2];
 	Datum	   *names;
@@ -106,7 +106,7 @@ Datum
 shardring_shares(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = result_set(fcinfo);
-	const CacheMemo *memo = look_ring(fcinfo);
+	const Memo *memo = look_ring(fcinfo);
 	const Ring *ring;
 	Datum	   *weights;
 	uint64	   *positions;
@@ -117,7 +117,7 @@ shardring_shares(PG_FUNCTION_ARGS)
 	ring = memo->ring;
 	weights = catalog_read_extras(catalog_schema(fcinfo),
 								  PG_GETARG_TEXT_PP(0), memo->version, ring,
-								  cache_snapshot()).weights;
+								  memo_snapshot()).weights;
 	total = sum_weights(weights, ring->ngroups);
 	positions = palloc0((ring->ngroups + 1) * sizeof(uint64));
 	ring_shares(&ring->arcs, ring->ngroups, positions);
@@ -135,7 +135,7 @@ Datum
 shardring_shard_shares(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = result_set(fcinfo);
-	const CacheMemo *memo = look_ring(fcinfo);
+	const Memo *memo = look_ring(fcinfo);
 	const Ring *ring;
 	uint64	   *positions;
 	int32	   *groups;
@@ -166,12 +166,12 @@ shardring_shard_shares(PG_FUNCTION_ARGS)
 /*
  * The ring that was asked for; NULL when its name is NULL.
  */
-static const CacheMemo *
+static const Memo *
 look_ring(FunctionCallInfo fcinfo)
 {
 	if (PG_ARGISNULL(0))
 		return NULL;
-	return cache_get(fcinfo, 0, PG_GETARG_TEXT_PP(0),
+	return memo_get(fcinfo, 0, PG_GETARG_TEXT_PP(0),
 					 PG_ARGISNULL(1) ? ACTIVE_VERSION : PG_GETARG_INT32(1));
 }
 
@@ -209,13 +209,13 @@ collect_group(const RingDef *def, uint32 group, LookPoint *out)
 	uint32		good = g->npoints;
 	uint32		bad;
 
-	switch (ring_salts(def->hash, g->utf8, g->points, g->npoints, salts,
+	switch (points_salts(def->hash, g->utf8, g->points, g->npoints, salts,
 					   &bad, &shardring_env))
 	{
 		case RING_OK:
 			break;
 		case RING_NO_HASH:
-			key_no_hash();
+			env_no_hash();
 			break;
 		default:
 			good = bad;

@@ -13,7 +13,7 @@
  * each), so the sums are exact and no piece is off its place by more than a
  * few pixels.
  */
-#include "picture.h"
+#include "svg.h"
 
 typedef struct Brush
 {
@@ -60,7 +60,7 @@ Datum
 shardring_ring_svg(PG_FUNCTION_ARGS)
 {
 	Picture		picture = {0};
-	const CacheMemo *memo;
+	const Memo *memo;
 	uint64	   *gained;
 	uint32	   *colours;
 	MovingPart *parts = NULL;
@@ -69,7 +69,7 @@ shardring_ring_svg(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
 	picture.ring = PG_GETARG_TEXT_PP(0);
-	memo = cache_get_routable(fcinfo, 0, picture.ring, PG_ARGISNULL(1) ?
+	memo = memo_get_routable(fcinfo, 0, picture.ring, PG_ARGISNULL(1) ?
 							  ACTIVE_VERSION : PG_GETARG_INT32(1));
 	picture.version = memo->version;
 	picture.ngroups = memo->ring->ngroups;
@@ -78,7 +78,7 @@ shardring_ring_svg(PG_FUNCTION_ARGS)
 	colours = palloc(picture.ngroups * sizeof(uint32));
 	if (!PG_ARGISNULL(2))
 	{
-		const CacheMemo *from = cache_get(fcinfo, 1, picture.ring,
+		const Memo *from = memo_get(fcinfo, 1, picture.ring,
 										  PG_GETARG_INT32(2));
 
 		picture.from_version = from->version;

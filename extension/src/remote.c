@@ -13,7 +13,7 @@
  *	  way out.  The other side ends what it still does by itself, since it is
  *	  told to look for us and to mind the time.
  */
-#include "shards.h"
+#include "remote.h"
 
 #include <math.h>
 
@@ -23,6 +23,8 @@
 #include "storage/fd.h"
 #include "storage/latch.h"
 #include "utils/wait_event.h"
+
+#include "remote_address.h"
 
 /* Events that are taken from one wait; more come with the next. */
 #define EVENTS_AT_ONCE	64

@@ -10,7 +10,7 @@
  *	  have asked for it (which remote.c looks at): else he would get in as the
  *	  user that runs this server.  These are the two rules of dblink.
  */
-#include "shards.h"
+#include "remote_address.h"
 
 #include "access/reloptions.h"
 #include "catalog/pg_user_mapping.h"

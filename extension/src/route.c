@@ -16,7 +16,7 @@
 static Datum key_position_of(FunctionCallInfo fcinfo, KeyType type);
 static Datum shard_for(FunctionCallInfo fcinfo, KeyType type);
 static Datum locate(FunctionCallInfo fcinfo, KeyType type);
-static const CacheMemo *asked_ring(FunctionCallInfo fcinfo, int arg);
+static const Memo *asked_ring(FunctionCallInfo fcinfo, int arg);
 static text *shard_of(const Ring *ring, uint32 position);
 static TupleDesc location_desc(FunctionCallInfo fcinfo);
 
@@ -96,7 +96,7 @@ Datum
 shardring_shard_at(PG_FUNCTION_ARGS)
 {
 	uint32		position = key_check_position(PG_GETARG_INT64(1));
-	const CacheMemo *memo = asked_ring(fcinfo, 2);
+	const Memo *memo = asked_ring(fcinfo, 2);
 
 	PG_RETURN_TEXT_P(shard_of(memo->ring, position));
 }
@@ -128,7 +128,7 @@ shardring_locate_uuid(PG_FUNCTION_ARGS)
 Datum
 shardring_active_version(PG_FUNCTION_ARGS)
 {
-	const CacheMemo *memo = cache_resolve(fcinfo, 0, PG_GETARG_TEXT_PP(0),
+	const Memo *memo = memo_resolve(fcinfo, 0, PG_GETARG_TEXT_PP(0),
 										  ACTIVE_VERSION);
 
 	if (memo->version == NO_VERSION)
@@ -145,7 +145,7 @@ shardring_require_version(PG_FUNCTION_ARGS)
 {
 	text	   *ring = PG_GETARG_TEXT_PP(0);
 	int32		version = PG_GETARG_INT32(1);
-	const CacheMemo *memo = cache_resolve(fcinfo, 0, ring, ACTIVE_VERSION);
+	const Memo *memo = memo_resolve(fcinfo, 0, ring, ACTIVE_VERSION);
 
 	if (memo->version == NO_VERSION || memo->version != version)
 		ereport(ERROR,
@@ -189,7 +189,7 @@ shard_for(FunctionCallInfo fcinfo, KeyType type)
 static Datum
 locate(FunctionCallInfo fcinfo, KeyType type)
 {
-	const CacheMemo *memo = asked_ring(fcinfo, 2);
+	const Memo *memo = asked_ring(fcinfo, 2);
 	const Ring *ring = memo->ring;
 	uint32		position = key_position(ring->hash, ring->hash_tags, type,
 										PG_GETARG_DATUM(1));
@@ -210,13 +210,13 @@ locate(FunctionCallInfo fcinfo, KeyType type)
 /*
  * The ring of argument 0, in the version of argument "arg" when there is one.
  */
-static const CacheMemo *
+static const Memo *
 asked_ring(FunctionCallInfo fcinfo, int arg)
 {
 	int64		wanted = PG_NARGS() > arg ? PG_GETARG_INT32(arg) :
 		ACTIVE_VERSION;
 
-	return cache_get_routable(fcinfo, 0, PG_GETARG_TEXT_PP(0), wanted);
+	return memo_get_routable(fcinfo, 0, PG_GETARG_TEXT_PP(0), wanted);
 }
 
 /*
@@ -237,7 +237,7 @@ shard_of(const Ring *ring, uint32 position)
 static TupleDesc
 location_desc(FunctionCallInfo fcinfo)
 {
-	CallSite   *site = cache_call_site(fcinfo);
+	CallSite   *site = memo_call_site(fcinfo);
 
 	if (site->tupdesc == NULL)
 	{

@@ -2,10 +2,9 @@
  * shardring.h
  *		Shared declarations of the files that know PostgreSQL.
  *
- * Arrows between the files go one way: route, look, moves and define call
- * cache, key and result; cache calls compiled, that calls catalog and
- * definition; all of them may call the pure part (ring.h); nothing calls
- * back.
+ * What each file offers stands under its name below, in the order in which
+ * they may call each other: a file calls those above it, and all of them the
+ * pure part (ring/ring.h).  The map is in doc/design.md.
  */
 #ifndef SHARDRING_H
 #define SHARDRING_H
@@ -19,7 +18,7 @@
 #include "utils/snapshot.h"
 
 #include "compat.h"
-#include "ring.h"
+#include "ring/ring.h"
 
 /* The only SQLSTATEs of our own: those a client must react to. */
 #define ERRCODE_SHARDRING_WRONG_SHARD	MAKE_SQLSTATE('S', 'R', '0', '0', '1')
@@ -30,7 +29,7 @@
 #define NO_VERSION				0	/* versions start at 1 */
 #define ACTIVE_VERSION			PG_INT64_MIN	/* no version was asked for */
 
-/* ---------- shardring.c ---------- */
+/* ---------- module.c ---------- */
 
 extern char *setting_shard;
 extern int	setting_remote_timeout;	/* ms */
@@ -38,6 +37,9 @@ extern int	setting_remote_timeout;	/* ms */
 /* ---------- env.c: what the pure part needs ---------- */
 
 extern const RingEnv shardring_env;
+
+pg_noreturn extern void env_no_hash(void);
+extern RingName env_utf8_name(RingName name);
 
 /* ---------- catalog.c: the tables ---------- */
 
@@ -89,7 +91,7 @@ extern void catalog_require_ring(Oid schema, text *ring, Snapshot snapshot,
 extern void catalog_require_version(Oid schema, text *ring, int32 version,
 									Snapshot snapshot, CatalogVersion *row);
 
-/* ---------- compiled.c: compiled rings ---------- */
+/* ---------- cache.c: compiled rings ---------- */
 
 typedef struct CompiledRing
 {
@@ -102,22 +104,22 @@ typedef struct CompiledRing
 	dlist_node	lru;			/* when shared */
 } CompiledRing;
 
-extern CompiledRing *compiled_find(const char *fingerprint);
-extern CompiledRing *compiled_make(Oid schema, text *ring, int32 version,
+extern CompiledRing *cache_find(const char *fingerprint);
+extern CompiledRing *cache_make(Oid schema, text *ring, int32 version,
 								   const char *fingerprint,
 								   Snapshot snapshot);
-extern CatalogDef *compiled_rows(Oid schema, text *ring, int32 version,
+extern CatalogDef *cache_rows(Oid schema, text *ring, int32 version,
 								 const char *fingerprint, Snapshot snapshot);
-extern void compiled_unpin(CompiledRing *compiled);
-extern void compiled_shrink(void);
+extern void cache_unpin(CompiledRing *compiled);
+extern void cache_shrink(void);
 
-/* ---------- cache.c: which ring a statement sees ---------- */
+/* ---------- memo.c: which ring a statement sees ---------- */
 
 /*
  * An answer to "which ring is this version of that ring?", with all of the
  * snapshot it was found with.
  */
-typedef struct CacheMemo
+typedef struct Memo
 {
 	/* the question */
 	bool		valid;
@@ -136,27 +138,27 @@ typedef struct CacheMemo
 	char		fingerprint[FINGERPRINT_LEN + 1];	/* "" in a draft */
 	CompiledRing *compiled;		/* pinned; NULL while not asked for */
 	const Ring *ring;			/* that one's */
-} CacheMemo;
+} Memo;
 
 /* What hangs on fn_extra: everything one call site remembers. */
 typedef struct CallSite
 {
 	MemoryContext context;
 	MemoryContextCallback callback;
-	CacheMemo	memos[2];		/* most functions use the first only */
+	Memo	memos[2];		/* most functions use the first only */
 	TupleDesc	tupdesc;		/* of a composite result */
 	void	   *extra;			/* whatever else the function keeps */
 } CallSite;
 
-extern void cache_init(void);
-extern CallSite *cache_call_site(FunctionCallInfo fcinfo);
-extern const CacheMemo *cache_resolve(FunctionCallInfo fcinfo, int nth,
+extern void memo_init(void);
+extern CallSite *memo_call_site(FunctionCallInfo fcinfo);
+extern const Memo *memo_resolve(FunctionCallInfo fcinfo, int nth,
 									  text *ring, int64 wanted);
-extern const CacheMemo *cache_get(FunctionCallInfo fcinfo, int nth,
+extern const Memo *memo_get(FunctionCallInfo fcinfo, int nth,
 								  text *ring, int64 wanted);
-extern const CacheMemo *cache_get_routable(FunctionCallInfo fcinfo, int nth,
+extern const Memo *memo_get_routable(FunctionCallInfo fcinfo, int nth,
 										   text *ring, int64 wanted);
-extern Snapshot cache_snapshot(void);
+extern Snapshot memo_snapshot(void);
 
 /* ---------- key.c: a key's bytes ---------- */
 
@@ -173,9 +175,7 @@ extern uint32 key_position(HashKind hash, bool hash_tags, KeyType type,
 						   Datum key);
 extern uint32 key_bytes_position(HashKind hash, const char *bytes,
 								 size_t len);
-pg_noreturn extern void key_no_hash(void);
 extern uint32 key_check_position(int64 position);
-extern RingName key_utf8_name(RingName name);
 
 /* ---------- result.c: Datums and tuples of answers ---------- */
 
@@ -191,11 +191,11 @@ extern ReturnSetInfo *result_set(FunctionCallInfo fcinfo);
 extern void result_put(ReturnSetInfo *set, const Datum *values,
 					   const bool *nulls);
 
-/* ---------- partition.c: the numbers of PL/Proxy ---------- */
+/* ---------- plproxy.c: the numbers of PL/Proxy ---------- */
 
-extern void partition_init(void);
+extern void plproxy_init(void);
 
-/* ---------- moves.c: two versions at once ---------- */
+/* ---------- move_plan.c: two versions at once ---------- */
 
 typedef struct RingPair
 {

@@ -40,7 +40,7 @@ static uint32 sim_number(FunctionCallInfo fcinfo, int arg, const char *name);
 static void sim_check_points(HashKind hash, uint64 points);
 static void sim_build_rings(Simulation *sim, uint32 vnodes);
 static void sim_choose_points(HashKind hash, RingGroupDef *group, uint32 n,
-							  RingTaken *taken);
+							  PointsTaken *taken);
 static RingName sim_name(uint32 i);
 static void sim_deal_slots(Simulation *sim);
 static void sim_targets(const Simulation *sim, uint32 *targets);
@@ -133,7 +133,7 @@ sim_build_rings(Simulation *sim, uint32 vnodes)
 	uint32		n = Max(sim->before, sim->after);
 	RingGroupDef *groups = palloc_extended(n * sizeof(RingGroupDef),
 										   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	RingTaken  *taken = ring_taken_create(n * vnodes, &shardring_env);
+	PointsTaken  *taken = points_taken_create(n * vnodes, &shardring_env);
 	RingDef		def = {.hash = sim->hash, .groups = groups};
 
 	for (uint32 i = 0; i < n; i++)
@@ -154,17 +154,17 @@ sim_build_rings(Simulation *sim, uint32 vnodes)
  */
 static void
 sim_choose_points(HashKind hash, RingGroupDef *group, uint32 n,
-				  RingTaken *taken)
+				  PointsTaken *taken)
 {
 	uint32	   *points = palloc(n * sizeof(uint32));
 
-	switch (ring_extend(hash, group->utf8, taken, points, 0, n,
+	switch (points_extend(hash, group->utf8, taken, points, 0, n,
 						&shardring_env))
 	{
 		case RING_OK:
 			break;
 		case RING_NO_HASH:
-			key_no_hash();
+			env_no_hash();
 			break;
 		default:
 			ereport(ERROR,

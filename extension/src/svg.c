@@ -10,7 +10,7 @@
  *	  "owners" or "moves", and have no other coordinates than those of arcs;
  *	- the legend stands beside the ring while it is short, else below it.
  */
-#include "picture.h"
+#include "svg.h"
 
 #include <math.h>
 

@@ -22,7 +22,7 @@
 static void *env_alloc(void *arg, size_t size);
 static void env_pause(void *arg);
 static RingDef make_def(uint32_t ngroups);
-static RingGroupDef make_group(uint32_t number, RingTaken *taken);
+static RingGroupDef make_group(uint32_t number, PointsTaken *taken);
 static RingName make_name(const char *prefix, uint32_t number);
 static bool no_report(void *arg, const char *problem);
 static void work(const char *kind, const RingDef *def, const Ring *from,
@@ -80,7 +80,7 @@ work(const char *kind, const RingDef *def, const Ring *from, const Ring *to)
 	else if (strcmp(kind, "check") == 0)
 		found += check_structure(def, &env, no_report, NULL);
 	else if (strcmp(kind, "canon") == 0)
-		found += canon_fingerprint(def, hex);
+		found += fingerprint_hex(def, hex);
 	else if (strcmp(kind, "diff") == 0)
 	{
 		diff_list(from, to, DIFF_GROUPS, &env, &list);
@@ -102,7 +102,7 @@ static RingDef
 make_def(uint32_t ngroups)
 {
 	RingGroupDef *groups = env_alloc(NULL, ngroups * sizeof(RingGroupDef));
-	RingTaken  *taken = ring_taken_create(ngroups * POINTS, &env);
+	PointsTaken  *taken = points_taken_create(ngroups * POINTS, &env);
 	uint32_t	i;
 
 	for (i = 0; i < ngroups; i++)
@@ -111,7 +111,7 @@ make_def(uint32_t ngroups)
 }
 
 static RingGroupDef
-make_group(uint32_t number, RingTaken *taken)
+make_group(uint32_t number, PointsTaken *taken)
 {
 	RingGroupDef group = {0};
 	uint32_t   *points = env_alloc(NULL, POINTS * sizeof(uint32_t));
@@ -126,7 +126,7 @@ make_group(uint32_t number, RingTaken *taken)
 	group.points = points;
 	group.nshards = 4;
 	group.shards = shards;
-	if (ring_extend(HASH_MURMUR3, group.utf8, taken, points, 0, POINTS,
+	if (points_extend(HASH_MURMUR3, group.utf8, taken, points, 0, POINTS,
 					&env) != RING_OK)
 		exit(EXIT_FAILURE);
 	for (i = 0; i < 4; i++)

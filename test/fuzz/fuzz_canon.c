@@ -256,7 +256,7 @@ fuzz_one(const uint8_t *bytes, size_t size)
 		assert_true(read_canon(written[i], sizes[i], &back));
 		assert_true(same_def(&back, defs[i]));
 		check_bytes(written[i], sizes[i]);
-		assert_true(canon_fingerprint(defs[i], hex[i]));
+		assert_true(fingerprint_hex(defs[i], hex[i]));
 	}
 	assert_int_equal(strcmp(hex[0], hex[1]) == 0,
 					 same_def(defs[0], defs[1]));

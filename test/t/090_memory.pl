@@ -28,7 +28,7 @@ my $rounds = $long ? 10_000 : 500;
 my $calls = $long ? 10_000_000 : 500_000;
 
 # The bound of the cache, in bytes, as the source has it.
-my ($bound) = slurp_file('extension/src/compiled.c') =~
+my ($bound) = slurp_file('extension/src/cache.c') =~
   /^#define CACHE_BYTES\s+\(\(Size\) (\d+) \* 1024 \* 1024\)/m
   or die 'CACHE_BYTES not found';
 $bound *= 1024 * 1024;

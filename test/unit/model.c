@@ -127,7 +127,7 @@ test_remove(TestRing *ring, const char *name)
 }
 
 /*
- * Give a group so many points: by ring_extend, or dropped from the end.
+ * Give a group so many points: by points_extend, or dropped from the end.
  */
 RingResult
 test_points(TestRing *ring, const char *name, uint32_t npoints)
@@ -136,20 +136,20 @@ test_points(TestRing *ring, const char *name, uint32_t npoints)
 	uint32_t   *points = test_alloc((npoints + 1) * sizeof(uint32_t));
 	uint32_t	have = group->npoints < npoints ? group->npoints : npoints;
 	uint32_t	total = npoints;
-	RingTaken  *taken;
+	PointsTaken  *taken;
 	RingResult	result;
 	uint32_t	g;
 	uint32_t	i;
 
 	for (g = 0; g < ring->ngroups; g++)
 		total += ring->groups[g].npoints;
-	taken = ring_taken_create(total, &test_env);
+	taken = points_taken_create(total, &test_env);
 	for (g = 0; g < ring->ngroups; g++)
 		for (i = 0; i < ring->groups[g].npoints; i++)
-			ring_taken_add(taken, ring->groups[g].points[i]);
+			points_taken_add(taken, ring->groups[g].points[i]);
 	if (have > 0)
 		memcpy(points, group->points, have * sizeof(uint32_t));
-	result = ring_extend(ring->hash, test_name(name), taken, points, have,
+	result = points_extend(ring->hash, test_name(name), taken, points, have,
 						 npoints, &test_env);
 	group->points = points;
 	group->npoints = npoints;
@@ -358,7 +358,7 @@ test_salts(TestRing *ring, const char *name)
 	uint32_t   *salts = test_alloc(group->npoints * sizeof(uint32_t));
 	uint32_t	bad = 0;
 
-	assert_int_equal(ring_salts(ring->hash, test_name(name), group->points,
+	assert_int_equal(points_salts(ring->hash, test_name(name), group->points,
 								group->npoints, salts, &bad, &test_env),
 					 RING_OK);
 	return salts;

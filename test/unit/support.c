@@ -150,7 +150,7 @@ test_sha256(const void *bytes, size_t len, uint8_t digest[32])
 	assert_true(digest_end(DIGEST_SHA256, digest));
 }
 
-/* What canon_write has given so far. */
+/* What fingerprint_bytes has given so far. */
 typedef struct Collected
 {
 	uint8_t    *bytes;
@@ -185,7 +185,7 @@ test_canon(const RingDef *def, size_t *size)
 {
 	Collected	all = {NULL, 0, 0};
 
-	assert_true(canon_write(def, collect, &all));
+	assert_true(fingerprint_bytes(def, collect, &all));
 	*size = all.size;
 	return all.bytes;
 }

@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "digest.h"
 #include "ring.h"
 
 #define TEST(function)	cmocka_unit_test_teardown(function, test_teardown)

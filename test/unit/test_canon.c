@@ -46,7 +46,7 @@ fingerprint(const RingDef *def)
 {
 	char	   *hex = test_alloc(65);
 
-	assert_true(canon_fingerprint(def, hex));
+	assert_true(fingerprint_hex(def, hex));
 	return hex;
 }
 
@@ -212,7 +212,7 @@ writes_in_pieces(void **state)
 	test_sha256(bytes, size, digest);
 	for (i = 0; i < 32; i++)
 		assert_memory_equal(hex + 2 * i, test_format("%02x", digest[i]), 2);
-	assert_false(canon_write(def, refuse_second, &offered));
+	assert_false(fingerprint_bytes(def, refuse_second, &offered));
 	assert_int_equal(offered, 2);
 }
 

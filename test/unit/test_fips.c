@@ -56,7 +56,7 @@ hashes_all_the_same(void **state)
 	(void) state;
 	assert_int_equal(test_hash(HASH_MD5, "user:1"), 3182550288);
 	assert_int_equal(test_hash(HASH_MURMUR3, "user:1"), 3416794175);
-	assert_true(canon_fingerprint(&def, hex));
+	assert_true(fingerprint_hex(&def, hex));
 }
 
 int

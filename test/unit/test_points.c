@@ -144,21 +144,21 @@ leaves_the_others_alone(void **state)
 static void
 gives_up_when_all_is_taken(void **state)
 {
-	RingTaken  *taken = ring_taken_create(65536 + 10, &test_env);
+	PointsTaken  *taken = points_taken_create(65536 + 10, &test_env);
 	RingName	name = test_name("g");
 	uint32_t	points[10];
 	uint32_t	i;
 
 	(void) state;
 	for (i = 0; i < 65536; i++)
-		assert_true(ring_taken_add(taken, i));
+		assert_true(points_taken_add(taken, i));
 	for (i = 0; i < 65536; i++)
-		assert_false(ring_taken_add(taken, i));
-	assert_int_equal(ring_extend(HASH_CRC16, name, taken, points, 0, 10,
+		assert_false(points_taken_add(taken, i));
+	assert_int_equal(points_extend(HASH_CRC16, name, taken, points, 0, 10,
 								 &test_env), RING_EXHAUSTED);
-	assert_int_equal(ring_extend(HASH_MD5, name, taken, points, 0, 10,
+	assert_int_equal(points_extend(HASH_MD5, name, taken, points, 0, 10,
 								 &test_env), RING_OK);
-	assert_false(ring_taken_add(taken, UINT32_MAX));	/* it is full */
+	assert_false(points_taken_add(taken, UINT32_MAX));	/* it is full */
 }
 
 /*
@@ -169,7 +169,7 @@ refuses_foreign_points(void **state)
 {
 	TestRing   *model = test_ring_of(8, "g", "h", NULL);
 	TestGroup  *group = test_group(model, "g");
-	RingTaken  *taken = ring_taken_create(20, &test_env);
+	PointsTaken  *taken = points_taken_create(20, &test_env);
 	uint32_t	salts[8];
 	uint32_t	bad = 99;
 	uint32_t	points[9];
@@ -177,26 +177,26 @@ refuses_foreign_points(void **state)
 	(void) state;
 	memcpy(points, group->points, 8 * sizeof(uint32_t));
 	points[3] = test_group(model, "h")->points[3];
-	assert_int_equal(ring_salts(HASH_MD5, test_name("g"), points, 8, salts,
+	assert_int_equal(points_salts(HASH_MD5, test_name("g"), points, 8, salts,
 								&bad, &test_env), RING_INVALID);
 	assert_int_equal(bad, 3);
-	assert_int_equal(ring_extend(HASH_MD5, test_name("g"), taken, points, 8,
+	assert_int_equal(points_extend(HASH_MD5, test_name("g"), taken, points, 8,
 								 9, &test_env), RING_INVALID);
 	points[3] = group->points[4];
 	points[4] = group->points[3];
-	assert_int_equal(ring_salts(HASH_MD5, test_name("g"), points, 8, salts,
+	assert_int_equal(points_salts(HASH_MD5, test_name("g"), points, 8, salts,
 								&bad, &test_env), RING_INVALID);
 	assert_int_equal(bad, 4);
 	points[4] = points[3];
-	assert_int_equal(ring_salts(HASH_MD5, test_name("g"), points, 8, salts,
+	assert_int_equal(points_salts(HASH_MD5, test_name("g"), points, 8, salts,
 								&bad, &test_env), RING_INVALID);
 	assert_int_equal(bad, 4);
-	assert_int_equal(ring_extend(HASH_MD5, test_name("g"), taken, points, 8,
+	assert_int_equal(points_extend(HASH_MD5, test_name("g"), taken, points, 8,
 								 9, &test_env), RING_INVALID);
-	assert_int_equal(ring_salts(HASH_MD5, test_name("g"), points, 4, salts,
+	assert_int_equal(points_salts(HASH_MD5, test_name("g"), points, 4, salts,
 								&bad, &test_env), RING_OK);
 	assert_int_equal(salts[3], 4);
-	assert_int_equal(ring_salts(HASH_MD5, test_name("g"), NULL, 0, NULL,
+	assert_int_equal(points_salts(HASH_MD5, test_name("g"), NULL, 0, NULL,
 								&bad, &test_env), RING_OK);
 }
 
@@ -207,7 +207,7 @@ static void
 allows_gaps_to_the_bound(void **state)
 {
 	RingName	name = test_name("g");
-	RingTaken  *taken = ring_taken_create(65536 + 3, &test_env);
+	PointsTaken  *taken = points_taken_create(65536 + 3, &test_env);
 	uint32_t	points[3];
 	uint32_t	salts[3];
 	uint32_t	bad;
@@ -218,27 +218,27 @@ allows_gaps_to_the_bound(void **state)
 	for (i = 0; i < 65535; i++)
 	{
 		assert_true(hash_candidate(HASH_MURMUR3, "g", 1, i, &position));
-		ring_taken_add(taken, position);
+		points_taken_add(taken, position);
 	}
-	assert_int_equal(ring_extend(HASH_MURMUR3, name, taken, points, 0, 3,
+	assert_int_equal(points_extend(HASH_MURMUR3, name, taken, points, 0, 3,
 								 &test_env), RING_OK);
-	assert_int_equal(ring_salts(HASH_MURMUR3, name, points, 3, salts, &bad,
+	assert_int_equal(points_salts(HASH_MURMUR3, name, points, 3, salts, &bad,
 								&test_env), RING_OK);
 	assert_int_equal(salts[0], 65535);
-	assert_int_equal(ring_salts(HASH_MURMUR3, name, points, 1, salts, &bad,
+	assert_int_equal(points_salts(HASH_MURMUR3, name, points, 1, salts, &bad,
 								&test_env), RING_OK);
 
 	/* one more is one too many */
-	taken = ring_taken_create(65536 + 3, &test_env);
+	taken = points_taken_create(65536 + 3, &test_env);
 	for (i = 0; i < 65536; i++)
 	{
 		assert_true(hash_candidate(HASH_MURMUR3, "g", 1, i, &position));
-		ring_taken_add(taken, position);
+		points_taken_add(taken, position);
 	}
-	assert_int_equal(ring_extend(HASH_MURMUR3, name, taken, points, 0, 3,
+	assert_int_equal(points_extend(HASH_MURMUR3, name, taken, points, 0, 3,
 								 &test_env), RING_EXHAUSTED);
 	assert_true(hash_candidate(HASH_MURMUR3, "g", 1, 65536, &points[0]));
-	assert_int_equal(ring_salts(HASH_MURMUR3, name, points, 1, salts, &bad,
+	assert_int_equal(points_salts(HASH_MURMUR3, name, points, 1, salts, &bad,
 								&test_env), RING_INVALID);
 }
 
@@ -322,12 +322,12 @@ pauses_for_every_group(void **state)
 		{.slots = 1}, {.slots = 1}, {.slots = 1}
 	};
 	RingDef		def = {.hash = HASH_MD5, .ngroups = 3, .groups = groups};
-	RingTaken  *taken = ring_taken_create(1, &test_env);
+	PointsTaken  *taken = points_taken_create(1, &test_env);
 	uint64_t	pauses = test_pauses;
 	uint32_t	point;
 
 	(void) state;
-	assert_int_equal(ring_extend(HASH_MD5, test_name("g"), taken, &point, 0,
+	assert_int_equal(points_extend(HASH_MD5, test_name("g"), taken, &point, 0,
 								 1, &test_env), RING_OK);
 	assert_true(test_pauses > pauses);
 	pauses = test_pauses;

@@ -163,7 +163,7 @@ check_refusal(void)
 {
 	TestRing   *ring = test_ring(HASH_MD5);
 	RingDef    *def;
-	RingTaken  *taken = ring_taken_create(4, &test_env);
+	PointsTaken  *taken = points_taken_create(4, &test_env);
 	char		hex[65];
 	uint32_t	salts[2] = {0, 0};
 	uint32_t	points[2] = {1, 2};
@@ -178,14 +178,14 @@ check_refusal(void)
 	assert_false(hash_once(HASH_MD5, "a", 1, points));
 	assert_false(hash_candidate(HASH_MD5, "a", 1, 0, points));
 	assert_false(digest_begin(DIGEST_SHA256));
-	assert_false(canon_fingerprint(def, hex));
+	assert_false(fingerprint_hex(def, hex));
 	assert_int_equal(check_points(def, &test_env, report_nothing, NULL),
 					 RING_NO_HASH);
-	assert_int_equal(ring_salts(HASH_MD5, test_name("a"), points, 2, salts,
+	assert_int_equal(points_salts(HASH_MD5, test_name("a"), points, 2, salts,
 								&bad, &test_env), RING_NO_HASH);
-	assert_int_equal(ring_extend(HASH_MD5, test_name("a"), taken, points, 0,
+	assert_int_equal(points_extend(HASH_MD5, test_name("a"), taken, points, 0,
 								 2, &test_env), RING_NO_HASH);
-	assert_int_equal(ring_extend(HASH_MD5, test_name("a"), taken, points, 1,
+	assert_int_equal(points_extend(HASH_MD5, test_name("a"), taken, points, 1,
 								 2, &test_env), RING_NO_HASH);
 }
 
@@ -232,10 +232,10 @@ has_one_digest(void **state)
 	for (i = 0; i < LENGTH(lacking); i++)
 	{
 		refused = lacking[i];
-		assert_false(canon_fingerprint(&def, hex));
+		assert_false(fingerprint_hex(&def, hex));
 	}
 	refused = "";
-	assert_true(canon_fingerprint(&def, hex));
+	assert_true(fingerprint_hex(&def, hex));
 	assert_int_equal(test_hash(HASH_MD5, "a"), 214005177);
 }
 
@@ -261,13 +261,13 @@ gives_up_half_way(void **state)
 		assert_int_equal(hash_begin(&stream, HASH_MD5), i > 0);
 		assert_int_equal(hash_feed(&stream, "a", 1), i != 1);
 		refused = test_format("sha256 %s", steps[i]);
-		assert_false(canon_fingerprint(&def, hex));
+		assert_false(fingerprint_hex(&def, hex));
 	}
 	refused = "md5 final";
 	assert_false(hash_end(&stream, &position));
 	refused = "";
 	assert_int_equal(test_hash(HASH_MD5, "a"), 214005177);
-	assert_true(canon_fingerprint(&def, hex));
+	assert_true(fingerprint_hex(&def, hex));
 }
 
 #else

@@ -1,10 +1,11 @@
 /*
- * picture.h
- *		What picture.c, which decides what is drawn, and svg.c, which writes
- *		it down, share.
+ * svg.h
+ *		A picture of a ring, and writing it down as SVG.
+ *
+ * picture.c decides what is drawn and fills in a Picture; svg.c writes it.
  */
-#ifndef SHARDRING_PICTURE_H
-#define SHARDRING_PICTURE_H
+#ifndef SHARDRING_SVG_H
+#define SHARDRING_SVG_H
 
 #include "shardring.h"
 
@@ -58,4 +59,4 @@ typedef struct Picture
 
 extern text *svg_write(const Picture *picture);
 
-#endif							/* SHARDRING_PICTURE_H */
+#endif							/* SHARDRING_SVG_H */

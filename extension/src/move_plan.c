@@ -1,5 +1,5 @@
 /*
- * moves.c
+ * move_plan.c
  *		What moves between two versions: ranges, slots, single keys.
  *
  * Both versions come from the cache (call site memo 0: from, 1: to); diff.c
@@ -38,8 +38,8 @@ moves_rings(FunctionCallInfo fcinfo)
 	text	   *ring = PG_GETARG_TEXT_PP(0);
 
 	return (RingPair) {
-		cache_get(fcinfo, 0, ring, PG_GETARG_INT32(1))->ring,
-			cache_get(fcinfo, 1, ring, PG_GETARG_INT32(2))->ring
+		memo_get(fcinfo, 0, ring, PG_GETARG_INT32(1))->ring,
+			memo_get(fcinfo, 1, ring, PG_GETARG_INT32(2))->ring
 	};
 }
 
@@ -52,8 +52,8 @@ moves_routable_rings(FunctionCallInfo fcinfo)
 	text	   *ring = PG_GETARG_TEXT_PP(0);
 
 	return (RingPair) {
-		cache_get_routable(fcinfo, 0, ring, PG_GETARG_INT32(1))->ring,
-			cache_get_routable(fcinfo, 1, ring, PG_GETARG_INT32(2))->ring
+		memo_get_routable(fcinfo, 0, ring, PG_GETARG_INT32(1))->ring,
+			memo_get_routable(fcinfo, 1, ring, PG_GETARG_INT32(2))->ring
 	};
 }
 

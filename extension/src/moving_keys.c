@@ -1,5 +1,5 @@
 /*
- * movingkeys.c
+ * moving_keys.c
  *		Which keys of an array or a table move between two versions.
  *
  * A table is read by one SELECT under the caller's rights and snapshot; its

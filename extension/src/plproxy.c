@@ -1,5 +1,5 @@
 /*
- * partition.c
+ * plproxy.c
  *		Shards as PL/Proxy numbers them.
  *
  * PL/Proxy wraps a number beyond its partitions and so reaches a wrong server;
@@ -46,7 +46,7 @@ static LocalTransactionId changed_in;	/* the transaction that heard of it, or
 										 * none: it was heard before */
 
 static Datum partition_of(FunctionCallInfo fcinfo, KeyType type);
-static int32 *number_of(const CacheMemo *memo, uint32 shard);
+static int32 *number_of(const Memo *memo, uint32 shard);
 static int32 read_number(FunctionCallInfo fcinfo, const Ring *ring,
 						 uint32 shard);
 static void refuse_partition(text *ring, RingName shard);
@@ -63,7 +63,7 @@ PG_FUNCTION_INFO_V1(shardring_plproxy_partition_uuid);
  * Called once, when the library is loaded.
  */
 void
-partition_init(void)
+plproxy_init(void)
 {
 	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, server_changed,
 								  (Datum) 0);
@@ -99,7 +99,7 @@ partition_of(FunctionCallInfo fcinfo, KeyType type)
 {
 	text	   *ring_name = PG_GETARG_TEXT_PP(0);
 	int			count = partition_count(ring_name);
-	const CacheMemo *memo = cache_get_routable(fcinfo, 0, ring_name,
+	const Memo *memo = memo_get_routable(fcinfo, 0, ring_name,
 											   ACTIVE_VERSION);
 	const Ring *ring = memo->ring;
 	RingPlace	place;
@@ -119,7 +119,7 @@ partition_of(FunctionCallInfo fcinfo, KeyType type)
  * Where the number of a shard is kept.
  */
 static int32 *
-number_of(const CacheMemo *memo, uint32 shard)
+number_of(const Memo *memo, uint32 shard)
 {
 	ShardNumbers *kept = &shard_numbers[memo->answer %
 										lengthof(shard_numbers)];
@@ -155,7 +155,7 @@ read_number(FunctionCallInfo fcinfo, const Ring *ring, uint32 shard)
 
 	if (!catalog_read_shard_number(catalog_schema(fcinfo), ring_name,
 								   result_text(ring->shards[shard]),
-								   cache_snapshot(), &number))
+								   memo_snapshot(), &number))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("shard \"%.*s\" of ring \"%s\" has no number",

@@ -1,5 +1,5 @@
 /*
- * place.c
+ * replicas.c
  *		Where do the copies of a key go?
  *
  * Rules of this file:
@@ -43,8 +43,8 @@ typedef struct Placing
 
 static Datum replicas(FunctionCallInfo fcinfo, KeyType type);
 static const PlaceZones *place_zones(FunctionCallInfo fcinfo,
-									 const CacheMemo *memo);
-static void read_zones(FunctionCallInfo fcinfo, const CacheMemo *memo,
+									 const Memo *memo);
+static void read_zones(FunctionCallInfo fcinfo, const Memo *memo,
 					   PlaceZones *zones);
 static void number_zones(const Ring *ring, PlaceZones *zones);
 static int	compare_zones(const void *a, const void *b, void *names);
@@ -92,7 +92,7 @@ replicas(FunctionCallInfo fcinfo, KeyType type)
 	int64		version = PG_NARGS() > 3 ? PG_GETARG_INT32(3) :
 		ACTIVE_VERSION;
 	int32		wanted = PG_GETARG_INT32(2);
-	const CacheMemo *memo;
+	const Memo *memo;
 	const Ring *ring;
 	Placing		placing;
 	uint32		position;
@@ -101,7 +101,7 @@ replicas(FunctionCallInfo fcinfo, KeyType type)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of replicas must be at least 1")));
-	memo = cache_get_routable(fcinfo, 0, PG_GETARG_TEXT_PP(0), version);
+	memo = memo_get_routable(fcinfo, 0, PG_GETARG_TEXT_PP(0), version);
 	ring = memo->ring;
 	position = key_position(ring->hash, ring->hash_tags, type,
 							PG_GETARG_DATUM(1));
@@ -116,9 +116,9 @@ replicas(FunctionCallInfo fcinfo, KeyType type)
  * The zones of the version the memo answers with.
  */
 static const PlaceZones *
-place_zones(FunctionCallInfo fcinfo, const CacheMemo *memo)
+place_zones(FunctionCallInfo fcinfo, const Memo *memo)
 {
-	CallSite   *site = cache_call_site(fcinfo);
+	CallSite   *site = memo_call_site(fcinfo);
 	PlaceZones *zones = site->extra;
 
 	if (zones == NULL)
@@ -138,7 +138,7 @@ place_zones(FunctionCallInfo fcinfo, const CacheMemo *memo)
  * Reads the zones of the version; after an error they count as not read.
  */
 static void
-read_zones(FunctionCallInfo fcinfo, const CacheMemo *memo, PlaceZones *zones)
+read_zones(FunctionCallInfo fcinfo, const Memo *memo, PlaceZones *zones)
 {
 	MemoryContext old;
 
@@ -147,7 +147,7 @@ read_zones(FunctionCallInfo fcinfo, const CacheMemo *memo, PlaceZones *zones)
 	old = MemoryContextSwitchTo(zones->context);
 	zones->names = catalog_read_extras(catalog_schema(fcinfo),
 									   PG_GETARG_TEXT_PP(0), memo->version,
-									   memo->ring, cache_snapshot()).zones;
+									   memo->ring, memo_snapshot()).zones;
 	number_zones(memo->ring, zones);
 	MemoryContextSwitchTo(old);
 	zones->answer = memo->answer;

@@ -1,5 +1,5 @@
 /*
- * definition.c
+ * catalog_version.c
  *		The rows of a version to the definition of a ring.
  *
  * Rules as in catalog.c.  A NULL where a constraint forbids it makes the
@@ -141,7 +141,7 @@ static bool
 read_extras(CatalogExtras *extras, const Ring *compiled, RowScan *scan)
 {
 	RingName	name = catalog_scan_name(scan, GROUP_NAME);
-	RingGroup	key = {.utf8 = key_utf8_name(name)};
+	RingGroup	key = {.utf8 = env_utf8_name(name)};
 	const RingGroup *group = bsearch(&key, compiled->groups,
 									 compiled->ngroups, sizeof(RingGroup),
 									 compare_compiled);
@@ -184,7 +184,7 @@ read_groups(CatalogDef *def, RowList *groups, RowScan *scan, int32 vnodes)
 		Datum		value;
 
 		group->name = catalog_scan_name(scan, GROUP_NAME);
-		group->utf8 = key_utf8_name(group->name);
+		group->utf8 = env_utf8_name(group->name);
 		if (read_value(def, scan, GROUP_WEIGHT, group->name, &value))
 			group->wanted_points = wanted_points(vnodes, value);
 		if (read_value(def, scan, GROUP_SLOTS, group->name, &value))
@@ -276,7 +276,7 @@ read_maps(CatalogDef *def, RowList *maps, RowScan *scan)
 
 		row->group_name = catalog_scan_name(scan, MAP_GROUP);
 		row->shard.name = catalog_scan_name(scan, MAP_SHARD);
-		row->shard.utf8 = key_utf8_name(row->shard.name);
+		row->shard.utf8 = env_utf8_name(row->shard.name);
 		if (read_value(def, scan, MAP_SLOTS, row->group_name, &value))
 			read_slots(&row->shard, value);
 	}
@@ -379,7 +379,7 @@ read_pins(CatalogDef *def, RowList *pins, RowScan *scan)
 		pin = list_add(pins);
 		pin->position = (uint32) position;
 		pin->group_name = catalog_scan_name(scan, PIN_GROUP);
-		pin->group_utf8 = key_utf8_name(pin->group_name);
+		pin->group_utf8 = env_utf8_name(pin->group_name);
 		pin->group = RING_NONE;
 	}
 }

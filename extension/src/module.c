@@ -1,5 +1,5 @@
 /*
- * shardring.c
+ * module.c
  *		Module start, and the settings.
  *
  * Nothing that costs time happens here: libcrypto is opened by the first
@@ -43,6 +43,6 @@ _PG_init(void)
 							&setting_remote_timeout, 10000, 1, INT_MAX / 2,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("shardring");
-	cache_init();
-	partition_init();
+	memo_init();
+	plproxy_init();
 }

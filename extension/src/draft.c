@@ -1,5 +1,5 @@
 /*
- * define.c
+ * draft.c
  *		What the define chapter of the install script needs from C.
  *
  * Internal functions, called by add_group, set_weight, set_vnodes, seal and
@@ -28,10 +28,10 @@ static bool put_problem(void *arg, const char *problem);
 static Resize *read_resizes(const CatalogDef *def, ArrayType *names,
 							ArrayType *counts, int *n);
 static const RingGroupDef *find_group(const CatalogDef *def, RingName utf8);
-static RingTaken *take_points(const CatalogDef *def, const Resize *resizes,
+static PointsTaken *take_points(const CatalogDef *def, const Resize *resizes,
 							  int n);
 static Datum resize_group(const CatalogDef *def, const Resize *resize,
-						  RingTaken *taken);
+						  PointsTaken *taken);
 static Datum points_array(const uint32 *points, uint32 n);
 static int	compare_resizes(const void *a, const void *b);
 
@@ -55,7 +55,7 @@ shardring_version_problems(PG_FUNCTION_ARGS)
 	(void) check_structure(&def->ring, &shardring_env, put_problem, set);
 	if (check_points(&def->ring, &shardring_env, put_problem,
 					 set) == RING_NO_HASH)
-		key_no_hash();
+		env_no_hash();
 	return (Datum) 0;
 }
 
@@ -69,8 +69,8 @@ shardring_version_fingerprint(PG_FUNCTION_ARGS)
 	CatalogDef *def = define_def(fcinfo, PG_GETARG_BOOL(2));
 	char		hex[FINGERPRINT_LEN + 1];
 
-	if (!canon_fingerprint(&def->ring, hex))
-		key_no_hash();
+	if (!fingerprint_hex(&def->ring, hex))
+		env_no_hash();
 	PG_RETURN_TEXT_P(cstring_to_text(hex));
 }
 
@@ -87,7 +87,7 @@ shardring_version_exists(PG_FUNCTION_ARGS)
 	PushActiveSnapshot(GetLatestSnapshot());
 	found = catalog_read_version(catalog_schema(fcinfo),
 								 PG_GETARG_TEXT_PP(0), PG_GETARG_INT32(1),
-								 cache_snapshot(), &row);
+								 memo_snapshot(), &row);
 	PopActiveSnapshot();
 	PG_RETURN_BOOL(found);
 }
@@ -103,7 +103,7 @@ shardring_resize_groups(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = result_set(fcinfo);
 	CatalogDef *def = define_def(fcinfo, false);
-	RingTaken  *taken;
+	PointsTaken  *taken;
 	Resize	   *resizes;
 	int			n;
 
@@ -139,7 +139,7 @@ define_def(FunctionCallInfo fcinfo, bool fresh)
 
 	if (fresh)
 		PushActiveSnapshot(GetLatestSnapshot());
-	snapshot = cache_snapshot();
+	snapshot = memo_snapshot();
 	catalog_require_ring(schema, ring, snapshot, &ring_row);
 	catalog_require_version(schema, ring, PG_GETARG_INT32(1), snapshot,
 							&version_row);
@@ -194,7 +194,7 @@ read_resizes(const CatalogDef *def, ArrayType *names, ArrayType *counts,
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 					 errmsg("number of points is out of range")));
 		resizes[i].name_datum = name_datums[i];
-		resizes[i].utf8 = key_utf8_name((RingName) {
+		resizes[i].utf8 = env_utf8_name((RingName) {
 			VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name)
 		});
 		resizes[i].group = find_group(def, resizes[i].utf8);
@@ -235,11 +235,11 @@ find_group(const CatalogDef *def, RingName utf8)
  * Points that a shrinking group is about to drop stay taken: within one call
  * groups only grow or only shrink.
  */
-static RingTaken *
+static PointsTaken *
 take_points(const CatalogDef *def, const Resize *resizes, int n)
 {
 	uint64		capacity = 0;
-	RingTaken  *taken;
+	PointsTaken  *taken;
 
 	for (uint32 g = 0; g < def->ring.ngroups; g++)
 		capacity += def->ring.groups[g].npoints;
@@ -255,10 +255,10 @@ take_points(const CatalogDef *def, const Resize *resizes, int n)
 				 errmsg("too many points"),
 				 errdetail("A version has at most %d points.",
 						   RING_MAX_POINTS)));
-	taken = ring_taken_create((uint32) capacity, &shardring_env);
+	taken = points_taken_create((uint32) capacity, &shardring_env);
 	for (uint32 g = 0; g < def->ring.ngroups; g++)
 		for (uint32 i = 0; i < def->ring.groups[g].npoints; i++)
-			(void) ring_taken_add(taken, def->ring.groups[g].points[i]);
+			(void) points_taken_add(taken, def->ring.groups[g].points[i]);
 	return taken;
 }
 
@@ -266,7 +266,7 @@ take_points(const CatalogDef *def, const Resize *resizes, int n)
  * The points of one group as bigint[].
  */
 static Datum
-resize_group(const CatalogDef *def, const Resize *resize, RingTaken *taken)
+resize_group(const CatalogDef *def, const Resize *resize, PointsTaken *taken)
 {
 	uint32		have = resize->group ? resize->group->npoints : 0;
 	uint32	   *points = palloc((Max(have, resize->want) + 1) *
@@ -275,13 +275,13 @@ resize_group(const CatalogDef *def, const Resize *resize, RingTaken *taken)
 	if (have > 0)
 		memcpy(points, resize->group->points, have * sizeof(uint32));
 	if (resize->want > have)
-		switch (ring_extend(def->ring.hash, resize->utf8, taken, points,
+		switch (points_extend(def->ring.hash, resize->utf8, taken, points,
 							have, resize->want, &shardring_env))
 		{
 			case RING_OK:
 				break;
 			case RING_NO_HASH:
-				key_no_hash();
+				env_no_hash();
 				break;
 			case RING_INVALID:
 				ereport(ERROR,

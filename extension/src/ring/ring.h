@@ -3,8 +3,8 @@
  *		The pure part: bytes to a position, points to a ring, two rings to
  *		what moves between them.
  *
- * Rules of this header and of digest.c, hash.c, ring.c, ring_build.c, check.c,
- * canon.c, diff.c, diff_count.c and diff_plan.c, which implement it:
+ * Rules of this header, of digest.h and hash.h, and of everything in this
+ * folder, which implements them:
  *	- nothing of PostgreSQL is included; everything can be built, tested and
  *	  fuzzed by itself;
  *	- memory comes from the caller (RingEnv) and is never freed here: the
@@ -21,6 +21,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "hash.h"
 
 #define RING_CIRCLE				UINT64_C(4294967296)
 #define RING_MAX_POINTS			4194304
@@ -41,51 +43,6 @@ typedef struct RingEnv
 	void		(*pause) (void *arg);
 	void	   *arg;
 } RingEnv;
-
-/* ---------- digest.c: MD5 and SHA-256 ---------- */
-
-#define DIGEST_MAX				32	/* bytes */
-
-typedef enum DigestKind
-{
-	DIGEST_MD5,
-	DIGEST_SHA256
-} DigestKind;
-
-extern bool digest_begin(DigestKind kind);
-extern bool digest_feed(DigestKind kind, const void *bytes, size_t len);
-extern bool digest_end(DigestKind kind, uint8_t bytes[DIGEST_MAX]);
-extern bool digest_no_memory(void);
-
-/* ---------- hash.c: bytes to a position ---------- */
-
-typedef enum HashKind
-{
-	HASH_MD5,
-	HASH_FNV1A,
-	HASH_MURMUR3,
-	HASH_CRC16
-} HashKind;
-
-/* A hash that is being fed piece by piece. */
-typedef struct HashStream
-{
-	HashKind	kind;
-	uint32_t	state;
-	uint32_t	tail;			/* murmur3: bytes that wait for a block of 4 */
-	uint64_t	length;
-} HashStream;
-
-extern bool hash_parse_kind(const char *name, size_t len, HashKind *kind);
-extern const char *hash_kind_name(HashKind kind);
-extern bool hash_begin(HashStream *stream, HashKind kind);
-extern bool hash_feed(HashStream *stream, const void *bytes, size_t len);
-extern bool hash_end(HashStream *stream, uint32_t *position);
-extern bool hash_once(HashKind kind, const void *bytes, size_t len,
-					  uint32_t *position);
-extern bool hash_candidate(HashKind kind, const char *name, size_t len,
-						   uint32_t salt, uint32_t *position);
-extern void hash_tag(const char **key, size_t *len);
 
 /* ---------- ring.c, ring_build.c: points to a ring ---------- */
 
@@ -213,15 +170,6 @@ typedef struct RingPlace
 	uint32_t	shard;
 } RingPlace;
 
-/* Positions that are taken while points are chosen (open addressing). */
-typedef struct RingTaken
-{
-	uint32_t	mask;
-	uint32_t	used;
-	uint32_t	limit;
-	uint64_t   *cells;			/* position + 1, or 0: free */
-} RingTaken;
-
 typedef enum RingResult
 {
 	RING_OK,
@@ -242,12 +190,24 @@ extern uint32_t ring_run(const RingGroup *group, uint32_t slot);
 extern uint32_t ring_slot_shard(const RingGroup *group, uint32_t slot);
 extern void ring_shares(const RingArcs *arcs, uint32_t ngroups,
 						uint64_t *positions);
-extern RingTaken *ring_taken_create(uint32_t capacity, const RingEnv *env);
-extern bool ring_taken_add(RingTaken *taken, uint32_t position);
-extern RingResult ring_extend(HashKind hash, RingName utf8, RingTaken *taken,
+
+/* ---------- points.c: the choice of points ---------- */
+
+/* Positions that are taken while points are chosen (open addressing). */
+typedef struct PointsTaken
+{
+	uint32_t	mask;
+	uint32_t	used;
+	uint32_t	limit;
+	uint64_t   *cells;			/* position + 1, or 0: free */
+} PointsTaken;
+
+extern PointsTaken *points_taken_create(uint32_t capacity, const RingEnv *env);
+extern bool points_taken_add(PointsTaken *taken, uint32_t position);
+extern RingResult points_extend(HashKind hash, RingName utf8, PointsTaken *taken,
 							  uint32_t *points, uint32_t have, uint32_t want,
 							  const RingEnv *env);
-extern RingResult ring_salts(HashKind hash, RingName utf8,
+extern RingResult points_salts(HashKind hash, RingName utf8,
 							 const uint32_t *points, uint32_t n,
 							 uint32_t *salts, uint32_t *first_bad,
 							 const RingEnv *env);
@@ -267,13 +227,13 @@ extern bool check_structure(const RingDef *def, const RingEnv *env,
 extern RingResult check_points(const RingDef *def, const RingEnv *env,
 							   RingReport report, void *arg);
 
-/* ---------- canon.c: the canonical byte string, the fingerprint ---------- */
+/* ---------- fingerprint.c: the canonical byte string, the fingerprint ---------- */
 
 /* Takes the next piece; false to refuse it. */
-typedef bool (*CanonTake) (void *arg, const uint8_t *bytes, size_t len);
+typedef bool (*FingerprintTake) (void *arg, const uint8_t *bytes, size_t len);
 
-extern bool canon_write(const RingDef *def, CanonTake take, void *arg);
-extern bool canon_fingerprint(const RingDef *def, char hex[65]);
+extern bool fingerprint_bytes(const RingDef *def, FingerprintTake take, void *arg);
+extern bool fingerprint_hex(const RingDef *def, char hex[65]);
 
 /* ---------- diff*.c: two rings to what moves ---------- */
 

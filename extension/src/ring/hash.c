@@ -12,7 +12,9 @@
  *	  be called with HASH_MD5.  A stream may be abandoned at any time;
  *	- everything that returns bool returns false only when libcrypto refuses.
  */
-#include "ring.h"
+#include "hash.h"
+
+#include "digest.h"
 
 #include <string.h>
 

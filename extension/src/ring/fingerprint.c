@@ -1,5 +1,5 @@
 /*
- * canon.c
+ * fingerprint.c
  *		The canonical byte string of a definition and its fingerprint.
  *
  * Rules of this file:
@@ -22,6 +22,7 @@
  *
  * Names are ordered by their bytes.
  */
+#include "digest.h"
 #include "ring.h"
 
 #include <string.h>
@@ -29,38 +30,38 @@
 #define CANON_FORMAT	1
 
 /* Bytes are given away by the block, so that no size has to be known. */
-typedef struct CanonSink
+typedef struct Sink
 {
-	CanonTake	take;
+	FingerprintTake	take;
 	void	   *arg;
 	bool		ok;				/* nothing was refused */
 	size_t		used;
 	uint8_t		block[1024];
-} CanonSink;
+} Sink;
 
-static bool canon_take_digest(void *arg, const uint8_t *bytes, size_t len);
-static void canon_put_ring(CanonSink *sink, const RingDef *def);
-static void canon_put_group(CanonSink *sink, const RingGroupDef *group);
-static void canon_put_name(CanonSink *sink, RingName name);
-static void canon_put_u32(CanonSink *sink, uint32_t number);
-static void canon_put_bytes(CanonSink *sink, const void *bytes, size_t len);
-static void canon_flush(CanonSink *sink);
+static bool take_digest(void *arg, const uint8_t *bytes, size_t len);
+static void put_ring(Sink *sink, const RingDef *def);
+static void put_group(Sink *sink, const RingGroupDef *group);
+static void put_name(Sink *sink, RingName name);
+static void put_u32(Sink *sink, uint32_t number);
+static void put_bytes(Sink *sink, const void *bytes, size_t len);
+static void flush_block(Sink *sink);
 
 /*
  * Gives the canonical byte string to "take", piece by piece.  False when that
  * refused one.
  */
 bool
-canon_write(const RingDef *def, CanonTake take, void *arg)
+fingerprint_bytes(const RingDef *def, FingerprintTake take, void *arg)
 {
-	CanonSink	sink;
+	Sink	sink;
 
 	sink.take = take;
 	sink.arg = arg;
 	sink.ok = true;
 	sink.used = 0;
-	canon_put_ring(&sink, def);
-	canon_flush(&sink);
+	put_ring(&sink, def);
+	flush_block(&sink);
 	return sink.ok;
 }
 
@@ -69,14 +70,14 @@ canon_write(const RingDef *def, CanonTake take, void *arg)
  * NUL.  False when libcrypto gives no SHA-256.
  */
 bool
-canon_fingerprint(const RingDef *def, char hex[65])
+fingerprint_hex(const RingDef *def, char hex[65])
 {
 	static const char digits[] = "0123456789abcdef";
 	uint8_t		digest[DIGEST_MAX];
 	int			i;
 
 	if (!digest_begin(DIGEST_SHA256) ||
-		!canon_write(def, canon_take_digest, NULL) ||
+		!fingerprint_bytes(def, take_digest, NULL) ||
 		!digest_end(DIGEST_SHA256, digest))
 		return false;
 	for (i = 0; i < 32; i++)
@@ -89,10 +90,10 @@ canon_fingerprint(const RingDef *def, char hex[65])
 }
 
 /*
- * CanonTake that hashes what it is given.
+ * FingerprintTake that hashes what it is given.
  */
 static bool
-canon_take_digest(void *arg, const uint8_t *bytes, size_t len)
+take_digest(void *arg, const uint8_t *bytes, size_t len)
 {
 	(void) arg;
 	return digest_feed(DIGEST_SHA256, bytes, len);
@@ -102,23 +103,23 @@ canon_take_digest(void *arg, const uint8_t *bytes, size_t len)
  * The whole string; see the head of this file.
  */
 static void
-canon_put_ring(CanonSink *sink, const RingDef *def)
+put_ring(Sink *sink, const RingDef *def)
 {
 	const char *hash = hash_kind_name(def->hash);
 	uint8_t		hash_tags = def->hash_tags ? 1 : 0;
 	uint32_t	i;
 
-	canon_put_u32(sink, CANON_FORMAT);
-	canon_put_name(sink, (RingName) {hash, (uint32_t) strlen(hash)});
-	canon_put_bytes(sink, &hash_tags, 1);
-	canon_put_u32(sink, def->ngroups);
+	put_u32(sink, CANON_FORMAT);
+	put_name(sink, (RingName) {hash, (uint32_t) strlen(hash)});
+	put_bytes(sink, &hash_tags, 1);
+	put_u32(sink, def->ngroups);
 	for (i = 0; i < def->ngroups; i++)
-		canon_put_group(sink, &def->groups[i]);
-	canon_put_u32(sink, def->npins);
+		put_group(sink, &def->groups[i]);
+	put_u32(sink, def->npins);
 	for (i = 0; i < def->npins; i++)
 	{
-		canon_put_u32(sink, def->pins[i].position);
-		canon_put_name(sink, def->pins[i].group_utf8);
+		put_u32(sink, def->pins[i].position);
+		put_name(sink, def->pins[i].group_utf8);
 	}
 }
 
@@ -126,27 +127,27 @@ canon_put_ring(CanonSink *sink, const RingDef *def)
  * One group, with its points and shards.
  */
 static void
-canon_put_group(CanonSink *sink, const RingGroupDef *group)
+put_group(Sink *sink, const RingGroupDef *group)
 {
 	uint32_t	i;
 	uint32_t	r;
 
-	canon_put_name(sink, group->utf8);
-	canon_put_u32(sink, group->slots);
-	canon_put_u32(sink, group->npoints);
+	put_name(sink, group->utf8);
+	put_u32(sink, group->slots);
+	put_u32(sink, group->npoints);
 	for (i = 0; i < group->npoints; i++)
-		canon_put_u32(sink, group->points[i]);
-	canon_put_u32(sink, group->nshards);
+		put_u32(sink, group->points[i]);
+	put_u32(sink, group->nshards);
 	for (i = 0; i < group->nshards; i++)
 	{
 		const RingShardDef *shard = &group->shards[i];
 
-		canon_put_name(sink, shard->utf8);
-		canon_put_u32(sink, shard->nranges);
+		put_name(sink, shard->utf8);
+		put_u32(sink, shard->nranges);
 		for (r = 0; r < shard->nranges; r++)
 		{
-			canon_put_u32(sink, shard->ranges[r].lo);
-			canon_put_u32(sink, shard->ranges[r].hi);
+			put_u32(sink, shard->ranges[r].lo);
+			put_u32(sink, shard->ranges[r].hi);
 		}
 	}
 }
@@ -155,22 +156,22 @@ canon_put_group(CanonSink *sink, const RingGroupDef *group)
  * A str: length and bytes.
  */
 static void
-canon_put_name(CanonSink *sink, RingName name)
+put_name(Sink *sink, RingName name)
 {
-	canon_put_u32(sink, name.len);
-	canon_put_bytes(sink, name.bytes, name.len);
+	put_u32(sink, name.len);
+	put_bytes(sink, name.bytes, name.len);
 }
 
 /*
  * A u32, big-endian.
  */
 static void
-canon_put_u32(CanonSink *sink, uint32_t number)
+put_u32(Sink *sink, uint32_t number)
 {
 	uint8_t    *to;
 
 	if (sizeof(sink->block) - sink->used < 4)
-		canon_flush(sink);
+		flush_block(sink);
 	to = sink->block + sink->used;
 	to[0] = (uint8_t) (number >> 24);
 	to[1] = (uint8_t) (number >> 16);
@@ -183,7 +184,7 @@ canon_put_u32(CanonSink *sink, uint32_t number)
  * Bytes as they are, however many.
  */
 static void
-canon_put_bytes(CanonSink *sink, const void *bytes, size_t len)
+put_bytes(Sink *sink, const void *bytes, size_t len)
 {
 	const uint8_t *from = bytes;
 
@@ -198,7 +199,7 @@ canon_put_bytes(CanonSink *sink, const void *bytes, size_t len)
 		from += piece;
 		len -= piece;
 		if (sink->used == sizeof(sink->block))
-			canon_flush(sink);
+			flush_block(sink);
 	}
 }
 
@@ -206,7 +207,7 @@ canon_put_bytes(CanonSink *sink, const void *bytes, size_t len)
  * Gives the block away, and begins it anew.
  */
 static void
-canon_flush(CanonSink *sink)
+flush_block(Sink *sink)
 {
 	sink->ok = sink->ok && sink->take(sink->arg, sink->block, sink->used);
 	sink->used = 0;

@@ -4,7 +4,7 @@
  *
  * Rules of this file:
  *	- check_structure accepts exactly what ring_build compiles right and
- *	  canon.c writes unambiguously; check_points adds what hashing shows;
+ *	  fingerprint.c writes unambiguously; check_points adds what hashing shows;
  *	- each fault is one sentence that names the place; neighbouring slots with
  *	  the same fault are one report;
  *	- after false from the caller nothing more is reported.
@@ -454,7 +454,7 @@ check_candidates(Checker *checker, const RingGroupDef *group, uint32_t *salts)
 		check_say(checker, "group \"%.*s\" has %" PRIu32 " point%s, but should"
 				  " have %" PRIu64, CHECK_NAME(group->name), group->npoints,
 				  (group->npoints == 1) ? "" : "s", group->wanted_points);
-	result = ring_salts(checker->def->hash, group->utf8, group->points,
+	result = points_salts(checker->def->hash, group->utf8, group->points,
 						group->npoints, salts, &bad, checker->env);
 	if (result == RING_INVALID)
 		check_say(checker, "point %" PRIu32 " (number %" PRIu32 ") of group"

@@ -17,7 +17,7 @@
  *	- Everything that begins, feeds or ends returns false only when libcrypto
  *	  refuses; digest_no_memory says whether it did for want of memory.
  */
-#include "ring.h"
+#include "digest.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,16 +1,18 @@
 /*
- * shards.c
+ * ask.c
  *		Shards as servers that can be asked.
  *
  * What is asked of a server is SQL in the install script; this file passes
  * questions to remote.c and makes rows of the answers.
  */
-#include "shards.h"
+#include "remote.h"
 
 #include "catalog/pg_type.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
+
+#include "remote_address.h"
 
 static RemoteAnswer *read_servers(ArrayType *servers, int *n);
 static RemoteQuestion read_question(FunctionCallInfo fcinfo);

@@ -1,5 +1,5 @@
 /*
- * predicate.c
+ * move_predicate.c
  *		What moves as SQL for a server without this extension.
  *
  * The text uses built-in functions only, all of them immutable, and no casts

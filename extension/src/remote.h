@@ -1,0 +1,34 @@
+/*
+ * remote.h
+ *		Asking many servers at once: what remote.c offers.
+ *
+ * Nothing of libpq here: its types stay in remote.c and remote_address.c.
+ */
+#ifndef SHARDRING_REMOTE_H
+#define SHARDRING_REMOTE_H
+
+#include "shardring.h"
+
+/* What came back from a server.  "server" is set by the caller. */
+typedef struct RemoteAnswer
+{
+	const char *server;			/* name of a foreign server */
+	char	   *server_version; /* NULL: no connection was made */
+	char	   *error;			/* NULL: none */
+	int			nvalues;		/* columns of the first row */
+	char	  **values;			/* NULL where the column is */
+	double		milliseconds;	/* until the answer or the error */
+} RemoteAnswer;
+
+/* What every server is asked: a statement and its arguments as text. */
+typedef struct RemoteQuestion
+{
+	const char *statement;
+	int			narguments;
+	const char *const *arguments;
+} RemoteQuestion;
+
+extern void remote_ask(RemoteAnswer *answers, int n,
+					   const RemoteQuestion *question);
+
+#endif							/* SHARDRING_REMOTE_H */
