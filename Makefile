@@ -23,7 +23,12 @@ MODULE_big = shardring
 OBJS = $(patsubst %.c,%.o,$(sort \
 	$(wildcard extension/src/*.c extension/src/ring/*.c)))
 EXTENSION = extension/shardring
-DATA = $(wildcard extension/shardring--*.sql)
+EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" \
+	extension/shardring.control)
+# The install script is its parts, in the order of their names.
+SQL_PARTS = $(sort $(wildcard extension/sql/*.sql))
+DATA_built = extension/shardring--$(EXTVERSION).sql
+DATA = $(filter-out $(DATA_built),$(wildcard extension/shardring--*.sql))
 PGFILEDESC = "shardring - consistent-hash ring for sharding"
 PG_CPPFLAGS = -I$(libpq_srcdir)
 SHLIB_LINK = $(libpq) -lcrypto \
@@ -53,6 +58,9 @@ include $(PGXS)
 # PGXS knows of no headers, and Debian's is built without dependency tracking.
 $(OBJS): $(wildcard extension/src/*.h extension/src/ring/*.h) Makefile
 $(shlib): extension/src/exports.map
+
+$(DATA_built): $(SQL_PARTS) Makefile
+	cat $(SQL_PARTS) >$@
 else
 all install installcheck uninstall clean:
 	@echo "$(PG_CONFIG) knows no server headers:" \

@@ -1,0 +1,37 @@
+/*
+ * shardring--1.0.sql
+ *		The objects of extension shardring, in reading order: tables, view,
+ *		triggers, then the chapters Define, Route, Look, Move, Pictures, and
+ *		Proxies and shards.
+ *
+ * Rules of this file:
+ *	- the schema is always written out: the control file says pg_catalog, so
+ *	  that nobody can plant a schema "shardring" before the extension exists;
+ *	- nothing is replaced and nothing is created "if not exists";
+ *	- plpgsql bodies run with search_path = pg_catalog, pg_temp and qualify
+ *	  every object of ours; SQL bodies are parsed here, under the same path;
+ *	- inside a query, columns carry an alias and arguments the function's
+ *	  name, since both are called ring and version;
+ *	- names are compared as bytes: our columns have COLLATE "C", and so has
+ *	  what plpgsql compares of arguments and variables, which it gives the
+ *	  collation of the call; fields of our rows and SQL bodies need none;
+ *	- a function that changes something is not executable by PUBLIC, one that
+ *	  only reads, checks or raises is; none is SECURITY DEFINER;
+ *	- every object has its COMMENT and its grants beside it.
+ *
+ * Who holds which lock, once for all functions below: what changes the set
+ * of versions (draft_version, seal, activate, drop_version, prune, drop_ring)
+ * takes the row of the ring first, see lock_ring.  What edits a draft takes
+ * the row of the version, see lock_draft.  Plain SQL on the rows of a version
+ * holds the version's row FOR SHARE, see keep_rows.  Locks on a ring come
+ * before locks on its versions.
+ */
+
+-- complain if script is sourced in psql, rather than via CREATE EXTENSION
+\echo Use "CREATE EXTENSION shardring" to load this file. \quit
+
+CREATE SCHEMA shardring;
+COMMENT ON SCHEMA shardring IS
+	'consistent-hash rings in versions: where a key lives, what moves';
+GRANT USAGE ON SCHEMA shardring TO PUBLIC;
+

@@ -1,0 +1,445 @@
+/*
+ * ---------- Triggers: a sealed version never changes ----------
+ *
+ * Rows may come in any order (a restore), so nothing asks for a row in
+ * another table.  Deleting whole versions, or the numbers and the history of a
+ * whole ring, is let through where shardring.dropping is on, which is so
+ * inside erase_versions and drop_ring only.
+ */
+
+CREATE FUNCTION shardring.keep_ring() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF NEW.ring <> OLD.ring OR NEW.hash <> OLD.hash
+		OR NEW.hash_tags <> OLD.hash_tags
+		OR NEW.last_version < OLD.last_version
+	THEN
+		RAISE EXCEPTION 'ring "%" cannot be changed like this', OLD.ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = 'The name, hash and hash_tags of a ring never change, '
+				'and last_version only rises.';
+	END IF;
+	IF NEW.active_version IS NOT DISTINCT FROM OLD.active_version
+		AND NEW.fingerprint IS NOT DISTINCT FROM OLD.fingerprint
+	THEN
+		RETURN NEW;
+	END IF;
+	IF NEW.active_version IS NULL OR NEW.active_version <= OLD.active_version
+	THEN
+		RAISE EXCEPTION 'active version of ring "%" only goes forward',
+			OLD.ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Draft a new version from the old one and activate it.';
+	END IF;
+	IF NOT EXISTS (SELECT FROM shardring.ring_version AS v
+				   WHERE v.ring = NEW.ring
+					   AND v.version = NEW.active_version
+					   AND v.fingerprint = NEW.fingerprint)
+	THEN
+		RAISE EXCEPTION
+			'ring "%" has no sealed version % with that fingerprint',
+			OLD.ring, NEW.active_version
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Use shardring.activate.';
+	END IF;
+	RETURN NEW;
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_ring() IS
+	'trigger: what of a ring may change, and how';
+REVOKE EXECUTE ON FUNCTION shardring.keep_ring() FROM PUBLIC;
+
+/*
+ * The row itself is being locked by whoever fires this, so OLD is the last
+ * state: after waiting for a seal, READ COMMITTED fires it with the sealed
+ * row, and REPEATABLE READ does not get here.
+ */
+CREATE FUNCTION shardring.keep_version() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF TG_OP = 'DELETE' AND (OLD.sealed_at IS NULL OR
+		coalesce(current_setting('shardring.dropping', true), '') = 'on')
+	THEN
+		RETURN OLD;
+	END IF;
+	IF OLD.sealed_at IS NOT NULL THEN
+		PERFORM shardring.refuse_sealed(OLD.ring, OLD.version);
+	END IF;
+	IF NEW.ring <> OLD.ring OR NEW.version <> OLD.version THEN
+		PERFORM shardring.refuse_rekey(OLD.ring, OLD.version);
+	END IF;
+	RETURN NEW;
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_version() IS
+	'trigger: a sealed version is not updated or deleted';
+REVOKE EXECUTE ON FUNCTION shardring.keep_version() FROM PUBLIC;
+
+/*
+ * Holds the version FOR SHARE, so that it is not sealed during an edit.  The
+ * row that fired this is locked already; an edit of the same row through a
+ * function takes these locks the other way round, and one of the two may end
+ * with 40P01.
+ */
+CREATE FUNCTION shardring.keep_rows() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	sealed boolean;
+BEGIN
+	IF TG_OP = 'DELETE'
+		AND coalesce(current_setting('shardring.dropping', true), '') = 'on'
+	THEN
+		RETURN OLD;
+	END IF;
+	SELECT v.sealed_at IS NOT NULL INTO sealed
+	FROM shardring.ring_version AS v
+	WHERE v.ring = OLD.ring AND v.version = OLD.version
+	FOR SHARE;
+	IF sealed THEN
+		PERFORM shardring.refuse_sealed(OLD.ring, OLD.version);
+	END IF;
+	IF TG_OP = 'DELETE' THEN
+		RETURN OLD;
+	END IF;
+	IF NEW.ring <> OLD.ring OR NEW.version <> OLD.version THEN
+		PERFORM shardring.refuse_rekey(OLD.ring, OLD.version);
+	END IF;
+	RETURN NEW;
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_rows() IS
+	'trigger: rows of a sealed version are not updated or deleted';
+REVOKE EXECUTE ON FUNCTION shardring.keep_rows() FROM PUBLIC;
+
+/*
+ * A restore brings back at most as many rows as the version was sealed with,
+ * before or after the row that says how many.  The rows are in already, so
+ * a seal that goes on meanwhile either waits for us or is seen here.  A
+ * version that our snapshot is too old to show cannot be held, so rows of it
+ * are refused.
+ */
+CREATE FUNCTION shardring.keep_counts() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	changed record;
+BEGIN
+	/* what has no version yet gets none before we end */
+	PERFORM FROM (SELECT DISTINCT n.ring, n.version FROM inserted AS n) AS i
+		JOIN shardring.ring AS r ON r.ring = i.ring
+	WHERE NOT EXISTS (SELECT FROM shardring.ring_version AS v
+					  WHERE v.ring = i.ring AND v.version = i.version)
+	ORDER BY r.ring
+	FOR SHARE OF r;
+	LOOP
+		PERFORM FROM (SELECT DISTINCT n.ring, n.version
+					  FROM inserted AS n) AS i
+			JOIN shardring.ring_version AS v
+				ON v.ring = i.ring AND v.version = i.version
+		ORDER BY v.ring, v.version
+		FOR SHARE OF v;
+		SELECT i.ring, i.version INTO changed
+		FROM (SELECT DISTINCT n.ring, n.version FROM inserted AS n) AS i
+			LEFT JOIN shardring.ring_version AS v
+				ON v.ring = i.ring AND v.version = i.version
+		WHERE v.version IS NULL
+			AND shardring.version_exists(i.ring, i.version)
+		LIMIT 1;
+		EXIT WHEN NOT FOUND;
+		/* READ COMMITTED sees it the next time */
+		IF current_setting('transaction_isolation') = ANY (
+			ARRAY['repeatable read', 'serializable'])
+		THEN
+			PERFORM shardring.refuse_snapshot(changed.ring, changed.version);
+		END IF;
+	END LOOP;
+	SELECT v.ring, v.version INTO changed
+	FROM (SELECT DISTINCT n.ring, n.version FROM inserted AS n) AS i
+		JOIN shardring.ring_version AS v
+			ON v.ring = i.ring AND v.version = i.version
+	WHERE v.sealed_at IS NOT NULL
+		AND CASE TG_TABLE_NAME
+			WHEN 'shard_group' THEN v.group_rows < (
+				SELECT count(*) FROM shardring.shard_group AS g
+				WHERE g.ring = v.ring AND g.version = v.version)
+			WHEN 'shard_map' THEN v.map_rows < (
+				SELECT count(*) FROM shardring.shard_map AS m
+				WHERE m.ring = v.ring AND m.version = v.version)
+			ELSE v.pin_rows < (
+				SELECT count(*) FROM shardring.shard_pin AS p
+				WHERE p.ring = v.ring AND p.version = v.version) END
+	ORDER BY v.ring, v.version
+	LIMIT 1;
+	IF FOUND THEN
+		PERFORM shardring.refuse_sealed(changed.ring, changed.version);
+	END IF;
+	RETURN NULL;
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_counts() IS
+	'trigger: a sealed version gets no more rows than it was sealed with';
+REVOKE EXECUTE ON FUNCTION shardring.keep_counts() FROM PUBLIC;
+
+CREATE FUNCTION shardring.keep_table() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	kept record;
+BEGIN
+	/* an older snapshot would not show what is sealed by now */
+	IF current_setting('transaction_isolation') = ANY (
+		ARRAY['repeatable read', 'serializable'])
+	THEN
+		RAISE EXCEPTION 'TRUNCATE of "%" needs READ COMMITTED', TG_TABLE_NAME
+			USING ERRCODE = 'feature_not_supported';
+	END IF;
+	SELECT v.ring, v.version INTO kept
+	FROM shardring.ring_version AS v
+	WHERE v.sealed_at IS NOT NULL
+	ORDER BY v.ring, v.version
+	LIMIT 1;
+	IF FOUND THEN
+		PERFORM shardring.refuse_sealed(kept.ring, kept.version);
+	END IF;
+	RETURN NULL;
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_table() IS
+	'trigger: no TRUNCATE while there is a sealed version';
+REVOKE EXECUTE ON FUNCTION shardring.keep_table() FROM PUBLIC;
+
+CREATE FUNCTION shardring.keep_owner() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF EXISTS (SELECT FROM shardring.ring_version AS v
+			   WHERE v.ring = OLD.ring)
+	THEN
+		RAISE EXCEPTION 'ring "%" has versions', OLD.ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Use shardring.drop_ring.';
+	END IF;
+	RETURN OLD;
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_owner() IS
+	'trigger: a ring is not deleted before its versions';
+REVOKE EXECUTE ON FUNCTION shardring.keep_owner() FROM PUBLIC;
+
+/* Clients and open transactions hold the number, not the name. */
+CREATE FUNCTION shardring.keep_shard() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF TG_OP = 'DELETE' THEN
+		IF coalesce(current_setting('shardring.dropping', true), '') = 'on'
+		THEN
+			RETURN OLD;
+		END IF;
+	ELSIF NEW.ring = OLD.ring AND NEW.shard = OLD.shard
+		AND NEW.number = OLD.number
+	THEN
+		RETURN NEW;
+	END IF;
+	RAISE EXCEPTION 'shard "%" of ring "%" keeps its name and number',
+		OLD.shard, OLD.ring
+		USING ERRCODE = 'object_not_in_prerequisite_state',
+		HINT = 'Only its server can be changed.';
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_shard() IS
+	'trigger: of a shard only the server changes';
+REVOKE EXECUTE ON FUNCTION shardring.keep_shard() FROM PUBLIC;
+
+CREATE FUNCTION shardring.keep_activation() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF TG_OP = 'DELETE'
+		AND coalesce(current_setting('shardring.dropping', true), '') = 'on'
+	THEN
+		RETURN OLD;
+	END IF;
+	RAISE EXCEPTION 'history of ring "%" cannot be changed', OLD.ring
+		USING ERRCODE = 'object_not_in_prerequisite_state',
+		HINT = 'It goes with the ring, by shardring.drop_ring.';
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_activation() IS
+	'trigger: what was active when is not changed afterwards';
+REVOKE EXECUTE ON FUNCTION shardring.keep_activation() FROM PUBLIC;
+
+CREATE FUNCTION shardring.keep_with_rings() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF EXISTS (SELECT FROM shardring.ring) THEN
+		RAISE EXCEPTION 'table "%" cannot be emptied while there are rings',
+			TG_TABLE_NAME
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Use shardring.drop_ring.';
+	END IF;
+	RETURN NULL;
+END
+$body$;
+COMMENT ON FUNCTION shardring.keep_with_rings() IS
+	'trigger: no TRUNCATE while there is a ring';
+REVOKE EXECUTE ON FUNCTION shardring.keep_with_rings() FROM PUBLIC;
+
+CREATE FUNCTION shardring.refuse_sealed(ring text, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	RAISE EXCEPTION 'version % of ring "%" is sealed', version, ring
+		USING ERRCODE = 'object_not_in_prerequisite_state',
+		HINT = 'Draft a new version and edit that.';
+END
+$body$;
+COMMENT ON FUNCTION shardring.refuse_sealed(text, integer) IS
+	'internal: the error of whoever edits a sealed version';
+
+CREATE FUNCTION shardring.refuse_snapshot(ring text, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	RAISE EXCEPTION 'could not serialize access due to concurrent changes '
+		'of version % of ring "%"', version, ring
+		USING ERRCODE = 'serialization_failure';
+END
+$body$;
+COMMENT ON FUNCTION shardring.refuse_snapshot(text, integer) IS
+	'internal: the error of whoever sees an old state of a version';
+
+CREATE FUNCTION shardring.version_exists(ring text, version integer)
+RETURNS boolean
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 100
+AS 'MODULE_PATHNAME', 'shardring_version_exists';
+COMMENT ON FUNCTION shardring.version_exists(text, integer) IS
+	'internal: whether there is such a version, also if it cannot be seen yet';
+
+CREATE FUNCTION shardring.refuse_rekey(ring text, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	RAISE EXCEPTION
+		'row of version % of ring "%" cannot go to another ring or version',
+		version, ring
+		USING ERRCODE = 'object_not_in_prerequisite_state';
+END
+$body$;
+COMMENT ON FUNCTION shardring.refuse_rekey(text, integer) IS
+	'internal: the error of whoever gives a row another ring or version';
+
+CREATE TRIGGER ring_keep
+	BEFORE UPDATE ON shardring.ring
+	FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*)
+	EXECUTE FUNCTION shardring.keep_ring();
+COMMENT ON TRIGGER ring_keep ON shardring.ring IS
+	'a ring keeps its hash and goes forward';
+CREATE TRIGGER ring_keep_owner
+	BEFORE DELETE ON shardring.ring
+	FOR EACH ROW EXECUTE FUNCTION shardring.keep_owner();
+COMMENT ON TRIGGER ring_keep_owner ON shardring.ring IS
+	'a ring stays while it has versions';
+CREATE TRIGGER ring_keep_table
+	BEFORE TRUNCATE ON shardring.ring
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+COMMENT ON TRIGGER ring_keep_table ON shardring.ring IS
+	'no TRUNCATE while there is a sealed version';
+CREATE TRIGGER ring_version_keep
+	BEFORE UPDATE OR DELETE ON shardring.ring_version
+	FOR EACH ROW EXECUTE FUNCTION shardring.keep_version();
+COMMENT ON TRIGGER ring_version_keep ON shardring.ring_version IS
+	'a sealed version stays as it is';
+CREATE TRIGGER ring_version_keep_table
+	BEFORE TRUNCATE ON shardring.ring_version
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+COMMENT ON TRIGGER ring_version_keep_table ON shardring.ring_version IS
+	'no TRUNCATE while there is a sealed version';
+CREATE TRIGGER shard_group_keep
+	BEFORE UPDATE OR DELETE ON shardring.shard_group
+	FOR EACH ROW EXECUTE FUNCTION shardring.keep_rows();
+COMMENT ON TRIGGER shard_group_keep ON shardring.shard_group IS
+	'rows of a sealed version stay as they are';
+CREATE TRIGGER shard_group_keep_counts
+	AFTER INSERT ON shardring.shard_group
+	REFERENCING NEW TABLE AS inserted
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_counts();
+COMMENT ON TRIGGER shard_group_keep_counts ON shardring.shard_group IS
+	'a sealed version gets no more rows';
+CREATE TRIGGER shard_group_keep_table
+	BEFORE TRUNCATE ON shardring.shard_group
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+COMMENT ON TRIGGER shard_group_keep_table ON shardring.shard_group IS
+	'no TRUNCATE while there is a sealed version';
+CREATE TRIGGER shard_map_keep
+	BEFORE UPDATE OR DELETE ON shardring.shard_map
+	FOR EACH ROW EXECUTE FUNCTION shardring.keep_rows();
+COMMENT ON TRIGGER shard_map_keep ON shardring.shard_map IS
+	'rows of a sealed version stay as they are';
+CREATE TRIGGER shard_map_keep_counts
+	AFTER INSERT ON shardring.shard_map
+	REFERENCING NEW TABLE AS inserted
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_counts();
+COMMENT ON TRIGGER shard_map_keep_counts ON shardring.shard_map IS
+	'a sealed version gets no more rows';
+CREATE TRIGGER shard_map_keep_table
+	BEFORE TRUNCATE ON shardring.shard_map
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+COMMENT ON TRIGGER shard_map_keep_table ON shardring.shard_map IS
+	'no TRUNCATE while there is a sealed version';
+CREATE TRIGGER shard_pin_keep
+	BEFORE UPDATE OR DELETE ON shardring.shard_pin
+	FOR EACH ROW EXECUTE FUNCTION shardring.keep_rows();
+COMMENT ON TRIGGER shard_pin_keep ON shardring.shard_pin IS
+	'rows of a sealed version stay as they are';
+CREATE TRIGGER shard_pin_keep_counts
+	AFTER INSERT ON shardring.shard_pin
+	REFERENCING NEW TABLE AS inserted
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_counts();
+COMMENT ON TRIGGER shard_pin_keep_counts ON shardring.shard_pin IS
+	'a sealed version gets no more rows';
+CREATE TRIGGER shard_pin_keep_table
+	BEFORE TRUNCATE ON shardring.shard_pin
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
+COMMENT ON TRIGGER shard_pin_keep_table ON shardring.shard_pin IS
+	'no TRUNCATE while there is a sealed version';
+CREATE TRIGGER shard_keep
+	BEFORE UPDATE OR DELETE ON shardring.shard
+	FOR EACH ROW EXECUTE FUNCTION shardring.keep_shard();
+COMMENT ON TRIGGER shard_keep ON shardring.shard IS
+	'a shard keeps its name and number';
+CREATE TRIGGER shard_keep_table
+	BEFORE TRUNCATE ON shardring.shard
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_with_rings();
+COMMENT ON TRIGGER shard_keep_table ON shardring.shard IS
+	'no TRUNCATE while there is a ring';
+CREATE TRIGGER activation_keep
+	BEFORE UPDATE OR DELETE ON shardring.activation
+	FOR EACH ROW EXECUTE FUNCTION shardring.keep_activation();
+COMMENT ON TRIGGER activation_keep ON shardring.activation IS
+	'the history stays as it is';
+CREATE TRIGGER activation_keep_table
+	BEFORE TRUNCATE ON shardring.activation
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_with_rings();
+COMMENT ON TRIGGER activation_keep_table ON shardring.activation IS
+	'no TRUNCATE while there is a ring';
+

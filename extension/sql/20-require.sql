@@ -1,0 +1,341 @@
+/*
+ * ---------- Define: what the functions below share ----------
+ *
+ * An argument may be NULL where its default is; otherwise NULL is refused.
+ */
+
+CREATE FUNCTION shardring.refuse_null(VARIADIC arguments text[])
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	FOR i IN 1 .. cardinality(arguments) BY 2 LOOP
+		IF arguments[i + 1] IS NULL THEN
+			RAISE EXCEPTION 'argument "%" must not be null', arguments[i]
+				USING ERRCODE = 'null_value_not_allowed';
+		END IF;
+	END LOOP;
+END
+$body$;
+COMMENT ON FUNCTION shardring.refuse_null(text[]) IS
+	'internal: takes names and values in turn, raises where a value is NULL';
+
+CREATE FUNCTION shardring.require_name(what text, name text, longest integer)
+RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF octet_length(convert_to(name, 'UTF8')) NOT BETWEEN 1 AND longest THEN
+		RAISE EXCEPTION '% must have 1 to % bytes in UTF-8', what, longest
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_name(text, text, integer) IS
+	'internal: raises when a name is empty or too long';
+
+CREATE FUNCTION shardring.require_ring(ring text) RETURNS shardring.ring
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	found_row shardring.ring;
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring);
+	SELECT r.* INTO found_row FROM shardring.ring AS r
+	WHERE r.ring = require_ring.ring COLLATE "C";
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'ring "%" does not exist', ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
+	RETURN found_row;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_ring(text) IS
+	'internal: the row of a ring, which must exist';
+
+/*
+ * A real UPDATE, not FOR UPDATE: only that makes a REPEATABLE READ
+ * transaction fail cleanly (40001) when somebody else changed the set of
+ * versions after its snapshot.
+ */
+CREATE FUNCTION shardring.lock_ring(ring text) RETURNS shardring.ring
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	locked shardring.ring;
+BEGIN
+	UPDATE shardring.ring AS r SET last_version = r.last_version
+	WHERE r.ring = lock_ring.ring COLLATE "C"
+	RETURNING r.* INTO locked;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'ring "%" does not exist', ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
+	RETURN locked;
+END
+$body$;
+COMMENT ON FUNCTION shardring.lock_ring(text) IS
+	'internal: locks a ring until the transaction ends, returns its row';
+REVOKE EXECUTE ON FUNCTION shardring.lock_ring(text) FROM PUBLIC;
+
+CREATE FUNCTION shardring.only_draft(ring text) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	drafts integer[];
+BEGIN
+	drafts := ARRAY(SELECT v.version FROM shardring.ring_version AS v
+					WHERE v.ring = only_draft.ring COLLATE "C"
+						AND v.sealed_at IS NULL
+					ORDER BY v.version);
+	IF cardinality(drafts) = 0 THEN
+		RAISE EXCEPTION 'ring "%" has no draft', ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Make one with shardring.draft_version.';
+	ELSIF cardinality(drafts) > 1 THEN
+		RAISE EXCEPTION 'ring "%" has % drafts', ring, cardinality(drafts)
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = format('They are the versions %s.',
+							array_to_string(drafts, ', ')),
+			HINT = 'Say which one with version.';
+	END IF;
+	RETURN drafts[1];
+END
+$body$;
+COMMENT ON FUNCTION shardring.only_draft(text) IS
+	'internal: the number of the only draft of a ring';
+
+/* A real UPDATE for the reason given at lock_ring. */
+CREATE FUNCTION shardring.lock_draft(ring text, version integer)
+RETURNS shardring.ring_version
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	target integer := version;
+	locked shardring.ring_version;
+BEGIN
+	PERFORM shardring.require_ring(ring);
+	IF target IS NULL THEN
+		target := shardring.only_draft(ring);
+	END IF;
+	UPDATE shardring.ring_version AS v SET vnodes = v.vnodes
+	WHERE v.ring = lock_draft.ring COLLATE "C" AND v.version = target
+		AND v.sealed_at IS NULL
+	RETURNING v.* INTO locked;
+	IF FOUND THEN
+		RETURN locked;
+	END IF;
+	PERFORM shardring.require_row(ring, target);
+	PERFORM shardring.refuse_sealed(ring, target);
+	RETURN NULL;
+END
+$body$;
+COMMENT ON FUNCTION shardring.lock_draft(text, integer) IS
+	'internal: locks a draft until the transaction ends, returns its row';
+REVOKE EXECUTE ON FUNCTION shardring.lock_draft(text, integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.require_row(ring text, version integer)
+RETURNS shardring.ring_version
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	found_row shardring.ring_version;
+BEGIN
+	SELECT v.* INTO found_row FROM shardring.ring_version AS v
+	WHERE v.ring = require_row.ring COLLATE "C"
+		AND v.version = require_row.version;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'version % of ring "%" does not exist', version, ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
+	RETURN found_row;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_row(text, integer) IS
+	'internal: the row of a version, which must exist';
+
+CREATE FUNCTION shardring.require_group(
+	ring text, version integer, group_name text)
+RETURNS shardring.shard_group
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	found_row shardring.shard_group;
+BEGIN
+	SELECT g.* INTO found_row FROM shardring.shard_group AS g
+	WHERE g.ring = require_group.ring COLLATE "C"
+		AND g.version = require_group.version
+		AND g.group_name = require_group.group_name COLLATE "C";
+	IF NOT FOUND THEN
+		RAISE EXCEPTION
+			'group "%" does not exist in version % of ring "%"',
+			group_name, version, ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
+	RETURN found_row;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_group(text, integer, text) IS
+	'internal: the row of a group, which must exist';
+
+/*
+ * Rows without a version can be left by plain SQL that ran beside a drop.
+ * They must not become part of a new version that gets their number.
+ */
+CREATE FUNCTION shardring.require_unused(ring text, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF EXISTS (SELECT FROM shardring.shard_group AS g
+			   WHERE g.ring = require_unused.ring COLLATE "C"
+				   AND g.version = require_unused.version)
+		OR EXISTS (SELECT FROM shardring.shard_map AS m
+				   WHERE m.ring = require_unused.ring COLLATE "C"
+					   AND m.version = require_unused.version)
+		OR EXISTS (SELECT FROM shardring.shard_pin AS p
+				   WHERE p.ring = require_unused.ring COLLATE "C"
+					   AND p.version = require_unused.version)
+	THEN
+		RAISE EXCEPTION 'there are rows of version % of ring "%" already',
+			version, ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Delete what shardring.problems() names.';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_unused(text, integer) IS
+	'internal: raises when a version that is to be made has rows already';
+
+CREATE FUNCTION shardring.require_vnodes(vnodes integer) RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF vnodes NOT BETWEEN 1 AND 4194304 THEN
+		RAISE EXCEPTION 'vnodes must be between 1 and 4194304'
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_vnodes(integer) IS
+	'internal: raises when there cannot be that many points';
+
+CREATE FUNCTION shardring.point_count(
+	group_name text, vnodes integer, weight numeric)
+RETURNS integer
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	wanted numeric;
+BEGIN
+	IF weight < 0 OR weight >= 'Infinity' THEN
+		RAISE EXCEPTION 'weight of group "%" must be finite and not negative',
+			group_name
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	/* before the product, which may be too long for a numeric */
+	wanted := CASE WHEN weight > 4194304 THEN weight
+		ELSE round(vnodes * weight) END;
+	IF wanted > 4194304 THEN
+		RAISE EXCEPTION 'too many points for group "%"', group_name
+			USING ERRCODE = 'program_limit_exceeded',
+			DETAIL = 'A version has at most 4194304 points.';
+	END IF;
+	IF wanted = 0 AND weight <> 0 THEN
+		RAISE EXCEPTION 'weight of group "%" is too small for a point',
+			group_name
+			USING ERRCODE = 'invalid_parameter_value',
+			DETAIL = format('With %s vnodes it rounds to no point.', vnodes),
+			HINT = 'Weight 0 drains a group on purpose.';
+	END IF;
+	RETURN wanted;
+END
+$body$;
+COMMENT ON FUNCTION shardring.point_count(text, integer, numeric) IS
+	'internal: round(vnodes * weight), half away from zero';
+
+CREATE FUNCTION shardring.require_room(
+	ring text, version integer, points bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	room bigint;
+BEGIN
+	SELECT CASE WHEN r.hash = 'crc16' THEN 4096 ELSE 4194304 END INTO room
+	FROM shardring.ring AS r
+	WHERE r.ring = require_room.ring COLLATE "C";
+	IF points > room THEN
+		RAISE EXCEPTION 'too many points for version % of ring "%"',
+			version, ring
+			USING ERRCODE = 'program_limit_exceeded',
+			DETAIL = format('It would have %s points; at most %s are allowed.',
+							points, room);
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_room(text, integer, bigint) IS
+	'internal: raises when a version would have too many points';
+
+CREATE FUNCTION shardring.resize_groups(
+	ring text, version integer, group_names text[], counts integer[],
+	OUT group_name text, OUT points bigint[])
+RETURNS SETOF record
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 10000 ROWS 1000
+AS 'MODULE_PATHNAME', 'shardring_resize_groups';
+COMMENT ON FUNCTION
+	shardring.resize_groups(text, integer, text[], integer[]) IS
+	'internal: the points these groups have once they have so many';
+REVOKE EXECUTE ON FUNCTION
+	shardring.resize_groups(text, integer, text[], integer[]) FROM PUBLIC;
+
+CREATE FUNCTION shardring.version_problems(
+	ring text, version integer, fresh boolean DEFAULT false)
+RETURNS SETOF text
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 10000 ROWS 10
+AS 'MODULE_PATHNAME', 'shardring_version_problems';
+COMMENT ON FUNCTION
+	shardring.version_problems(text, integer, boolean) IS
+	'internal: what is wrong with the rows of a version';
+
+CREATE FUNCTION shardring.version_fingerprint(
+	ring text, version integer, fresh boolean DEFAULT false)
+RETURNS text
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 10000
+AS 'MODULE_PATHNAME', 'shardring_version_fingerprint';
+COMMENT ON FUNCTION
+	shardring.version_fingerprint(text, integer, boolean) IS
+	'internal: the fingerprint of the rows of a version as they are';
+
+CREATE FUNCTION shardring.require_intact(sealed shardring.ring_version)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF shardring.version_fingerprint(sealed.ring, sealed.version)
+		<> sealed.fingerprint
+	THEN
+		RAISE EXCEPTION
+			'version % of ring "%" was altered after it was sealed',
+			sealed.version, sealed.ring
+			USING ERRCODE = 'data_corrupted',
+			HINT = 'Use shardring.problems to see what is wrong.';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_intact(shardring.ring_version) IS
+	'internal: raises when a sealed version is not what it was sealed with';
+

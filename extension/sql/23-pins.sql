@@ -1,0 +1,83 @@
+/* ---------- Define: pins ---------- */
+
+CREATE FUNCTION shardring.pin(
+	ring text, key_position bigint, group_name text,
+	version integer DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	draft shardring.ring_version;
+BEGIN
+	PERFORM shardring.refuse_null(
+		'ring', ring, 'key_position', key_position::text,
+		'group_name', group_name);
+	IF key_position NOT BETWEEN 0 AND 4294967295 THEN
+		RAISE EXCEPTION 'key_position must be between 0 and 4294967295'
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	draft := shardring.lock_draft(ring, version);
+	PERFORM shardring.require_group(ring, draft.version, group_name);
+	INSERT INTO shardring.shard_pin (ring, version, key_position, group_name)
+	VALUES (pin.ring, draft.version, pin.key_position, pin.group_name)
+	ON CONFLICT ON CONSTRAINT shard_pin_pkey
+	DO UPDATE SET group_name = EXCLUDED.group_name;
+END
+$body$;
+COMMENT ON FUNCTION shardring.pin(text, bigint, text, integer) IS
+	'gives one position of a draft to a group, or to another one';
+REVOKE EXECUTE ON FUNCTION shardring.pin(text, bigint, text, integer)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.pin_key(
+	ring text, key text, group_name text, version integer DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	draft shardring.ring_version;
+	key_position bigint;
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring, 'key', key,
+								  'group_name', group_name);
+	draft := shardring.lock_draft(ring, version);
+	SELECT shardring.key_position(pin_key.key, r.hash, r.hash_tags)
+	INTO STRICT key_position
+	FROM shardring.ring AS r
+	WHERE r.ring = draft.ring;
+	PERFORM shardring.pin(ring, key_position, group_name, draft.version);
+END
+$body$;
+COMMENT ON FUNCTION shardring.pin_key(text, text, text, integer) IS
+	'pins the position that a key has by the hash and the tags of the ring';
+REVOKE EXECUTE ON FUNCTION shardring.pin_key(text, text, text, integer)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.unpin(
+	ring text, key_position bigint, version integer DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	draft shardring.ring_version;
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring,
+								  'key_position', key_position::text);
+	draft := shardring.lock_draft(ring, version);
+	DELETE FROM shardring.shard_pin AS p
+	WHERE p.ring = draft.ring AND p.version = draft.version
+		AND p.key_position = unpin.key_position;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'position % is not pinned in version % of ring "%"',
+			key_position, draft.version, ring
+			USING ERRCODE = 'undefined_object';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.unpin(text, bigint, integer) IS
+	'gives a pinned position of a draft back to the ring';
+REVOKE EXECUTE ON FUNCTION shardring.unpin(text, bigint, integer) FROM PUBLIC;
+

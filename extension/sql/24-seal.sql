@@ -1,0 +1,118 @@
+/* ---------- Define: seal and activate ---------- */
+
+/*
+ * The rows are checked as they are now, not as a snapshot of the
+ * transaction shows them.  Under REPEATABLE READ the two differ when plain
+ * SQL edited the draft since; that edit only shared the version's row, so
+ * lock_draft could not notice.
+ */
+CREATE FUNCTION shardring.seal(ring text, version integer DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	draft shardring.ring_version;
+	print text;
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring);
+	PERFORM shardring.lock_ring(ring);
+	IF EXISTS (SELECT FROM shardring.ring_version AS v
+			   WHERE v.ring = seal.ring COLLATE "C"
+				   AND v.version = seal.version
+				   AND v.sealed_at IS NOT NULL)
+	THEN
+		RAISE EXCEPTION 'version % of ring "%" is sealed already',
+			version, ring
+			USING ERRCODE = 'object_not_in_prerequisite_state';
+	END IF;
+	draft := shardring.lock_draft(ring, version);
+	PERFORM shardring.require_sound(ring, draft.version);
+	print := shardring.settled_fingerprint(ring, draft.version);
+	UPDATE shardring.ring_version AS v
+	SET sealed_at = clock_timestamp(), fingerprint = print,
+		group_rows = (SELECT count(*) FROM shardring.shard_group AS g
+					  WHERE g.ring = v.ring AND g.version = v.version),
+		map_rows = (SELECT count(*) FROM shardring.shard_map AS m
+					WHERE m.ring = v.ring AND m.version = v.version),
+		pin_rows = (SELECT count(*) FROM shardring.shard_pin AS p
+					WHERE p.ring = v.ring AND p.version = v.version)
+	WHERE v.ring = draft.ring AND v.version = draft.version;
+	/* plain SQL may have given the draft a number of its own */
+	UPDATE shardring.ring AS r SET last_version = draft.version
+	WHERE r.ring = draft.ring AND r.last_version < draft.version;
+	PERFORM shardring.number_shards(ring, draft.version);
+END
+$body$;
+COMMENT ON FUNCTION shardring.seal(text, integer) IS
+	'checks everything in a draft, and ends all changes to it';
+REVOKE EXECUTE ON FUNCTION shardring.seal(text, integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.settled_fingerprint(ring text, version integer)
+RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	print text := shardring.version_fingerprint(ring, version, true);
+BEGIN
+	IF print <> shardring.version_fingerprint(ring, version) COLLATE "C" THEN
+		PERFORM shardring.refuse_snapshot(ring, version);
+	END IF;
+	RETURN print;
+END
+$body$;
+COMMENT ON FUNCTION shardring.settled_fingerprint(text, integer) IS
+	'internal: the fingerprint of a locked draft, if the transaction sees it';
+
+CREATE FUNCTION shardring.require_sound(ring text, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	problems text[];
+BEGIN
+	problems := ARRAY(SELECT shardring.version_problems(
+		require_sound.ring, require_sound.version, true));
+	IF cardinality(problems) > 0 THEN
+		RAISE EXCEPTION 'version % of ring "%" cannot be sealed',
+			version, ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = format(
+				CASE cardinality(problems) WHEN 1 THEN 'Problem: %s.'
+				ELSE 'First of %2$s problems: %1$s.' END,
+				problems[1], cardinality(problems));
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_sound(text, integer) IS
+	'internal: raises when a version cannot be sealed, and says why';
+
+/* Under the lock on the ring, so numbers are dense and only added. */
+CREATE FUNCTION shardring.number_shards(ring text, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	INSERT INTO shardring.shard (ring, shard, number)
+	SELECT number_shards.ring, n.shard,
+		(SELECT count(*) FROM shardring.shard AS s
+		 WHERE s.ring = number_shards.ring COLLATE "C")
+		+ row_number() OVER (ORDER BY n.group_bytes, n.slot) - 1
+	FROM (SELECT DISTINCT ON (m.shard) m.shard,
+			  convert_to(m.group_name, 'UTF8') AS group_bytes,
+			  lower(m.slots) AS slot
+		  FROM shardring.shard_map AS m
+		  WHERE m.ring = number_shards.ring COLLATE "C"
+			  AND m.version = number_shards.version
+			  AND (SELECT s.number FROM shardring.shard AS s
+				   WHERE s.ring = m.ring AND s.shard = m.shard) IS NULL
+		  ORDER BY m.shard, 2, 3) AS n;
+END
+$body$;
+COMMENT ON FUNCTION shardring.number_shards(text, integer) IS
+	'internal: numbers the new shards of a version, by group and first slot';
+REVOKE EXECUTE ON FUNCTION shardring.number_shards(text, integer) FROM PUBLIC;
+

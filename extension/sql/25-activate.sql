@@ -1,0 +1,408 @@
+CREATE FUNCTION shardring.activate(
+	ring text,
+	version integer DEFAULT NULL,
+	expected_active integer DEFAULT NULL,
+	max_moved double precision DEFAULT NULL)
+RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	locked shardring.ring;
+	target shardring.ring_version;
+	sound_active integer;
+	moved double precision;
+BEGIN
+	PERFORM shardring.refuse_null('ring', ring);
+	IF max_moved NOT BETWEEN 0 AND 1 THEN
+		RAISE EXCEPTION 'max_moved must be between 0 and 1'
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	locked := shardring.lock_ring(ring);
+	target := shardring.activation_target(locked, version, expected_active);
+	IF version IS NULL THEN
+		PERFORM shardring.tell_whose_draft(target);
+	END IF;
+	IF target.sealed_at IS NULL THEN
+		PERFORM shardring.seal(ring, target.version);
+	ELSE
+		PERFORM shardring.require_intact(target);
+	END IF;
+	sound_active := shardring.sound_active(locked, expected_active,
+										   max_moved);
+	PERFORM shardring.require_usable(ring, target.version, sound_active);
+	moved := shardring.moved_share(ring, sound_active, target.version);
+	IF moved > max_moved THEN
+		RAISE EXCEPTION 'too much moves for max_moved'
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = format('Version %s moves %s of the positions; '
+							'max_moved is %s.',
+							target.version, moved, max_moved);
+	END IF;
+	PERFORM shardring.switch_version(locked, target.version, moved);
+	PERFORM shardring.warn_of_shares(ring, target.version);
+	PERFORM shardring.warn_of_joins(ring, target.version, sound_active);
+	RETURN target.version;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.activate(text, integer, integer, double precision) IS
+	'makes a version the one keys are routed by, from the commit on';
+REVOKE EXECUTE ON FUNCTION
+	shardring.activate(text, integer, integer, double precision) FROM PUBLIC;
+
+CREATE FUNCTION shardring.activation_target(
+	locked shardring.ring, version integer, expected_active integer)
+RETURNS shardring.ring_version
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	target shardring.ring_version;
+BEGIN
+	IF expected_active <> locked.active_version
+		OR (expected_active IS NOT NULL AND locked.active_version IS NULL)
+	THEN
+		RAISE EXCEPTION 'version % of ring "%" is not the active one',
+			expected_active, locked.ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = coalesce('Version ' || locked.active_version,
+							  'No version') || ' is.';
+	END IF;
+	target := shardring.require_row(locked.ring, coalesce(
+		version, shardring.only_newer(locked)));
+	IF target.version <= locked.active_version THEN
+		RAISE EXCEPTION
+			'version % of ring "%" is not newer than the active one',
+			target.version, locked.ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = format('Version %s is active.', locked.active_version),
+			HINT = 'To go back, draft a new version from the old one.';
+	END IF;
+	IF coalesce(target.drafted_on, 0) < locked.active_version
+		AND expected_active IS NULL
+	THEN
+		RAISE EXCEPTION 'version % of ring "%" was drafted while % was active',
+			target.version, locked.ring,
+			coalesce('version ' || target.drafted_on, 'no version')
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = format('Version %s is active now, and what it changed '
+							'may be undone.', locked.active_version),
+			HINT = format('Draft from version %1$s and repeat the changes; or '
+						  'look at the move plan, and to activate all the '
+						  'same say expected_active => %1$s.',
+						  locked.active_version);
+	END IF;
+	RETURN target;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.activation_target(shardring.ring, integer, integer) IS
+	'internal: the version to activate, if it may follow the active one';
+
+CREATE FUNCTION shardring.only_newer(locked shardring.ring) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	newer integer[];
+BEGIN
+	newer := ARRAY(SELECT v.version FROM shardring.ring_version AS v
+				   WHERE v.ring = locked.ring
+					   AND v.version > coalesce(locked.active_version, 0)
+				   ORDER BY v.version);
+	IF cardinality(newer) = 0 THEN
+		RAISE EXCEPTION 'ring "%" has no version newer than the active one',
+			locked.ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Make one with shardring.draft_version.';
+	ELSIF cardinality(newer) > 1 THEN
+		RAISE EXCEPTION
+			'ring "%" has % versions newer than the active one',
+			locked.ring, cardinality(newer)
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = format('They are the versions %s.',
+							array_to_string(newer, ', ')),
+			HINT = 'Say which one with version.';
+	END IF;
+	RETURN newer[1];
+END
+$body$;
+COMMENT ON FUNCTION shardring.only_newer(shardring.ring) IS
+	'internal: the only version newer than the active one';
+
+CREATE FUNCTION shardring.tell_whose_draft(target shardring.ring_version)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF target.sealed_at IS NULL AND target.created_by <> current_user THEN
+		RAISE NOTICE 'version % of ring "%" is a draft of role "%"',
+			target.version, target.ring, target.created_by
+			USING DETAIL = CASE WHEN target.note IS NULL
+				THEN 'It has no note.'
+				ELSE format('Its note is "%s".', target.note) END;
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.tell_whose_draft(shardring.ring_version) IS
+	'internal: tells that a version nobody named is the draft of another';
+
+/*
+ * A damaged version must be left by activating another one, and then nothing
+ * can be compared with it.
+ */
+CREATE FUNCTION shardring.sound_active(
+	locked shardring.ring, expected_active integer,
+	max_moved double precision)
+RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	damage text := shardring.damage(locked.ring, locked.active_version);
+BEGIN
+	IF damage IS NULL THEN
+		RETURN locked.active_version;
+	ELSIF expected_active IS NULL OR max_moved IS NOT NULL THEN
+		RAISE EXCEPTION '%', damage
+			USING ERRCODE = 'data_corrupted',
+			DETAIL = 'It is active, so it is not known what would move.',
+			HINT = format('Use shardring.problems to see what is wrong; to '
+						  'activate another version all the same, say '
+						  'expected_active => %s, and not max_moved.',
+						  locked.active_version);
+	END IF;
+	RAISE WARNING '%', damage
+		USING DETAIL = 'It was active, so it is not known what moves.',
+		HINT = 'Check that rows are where the new version looks for them.';
+	RETURN NULL;
+END
+$body$;
+COMMENT ON FUNCTION shardring.sound_active(
+	shardring.ring, integer, double precision) IS
+	'internal: the active version; NULL if none, or damaged and to be left';
+
+/* The rows first: a session that has loaded them once goes on without. */
+CREATE FUNCTION shardring.damage(ring text, version integer) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	PERFORM shardring.require_intact(v)
+	FROM shardring.ring_version AS v
+	WHERE v.ring = damage.ring COLLATE "C" AND v.version = damage.version;
+	PERFORM FROM shardring.moved_ranges(ring, version, version);
+	RETURN NULL;
+EXCEPTION
+	WHEN data_corrupted THEN
+		RETURN SQLERRM;
+END
+$body$;
+COMMENT ON FUNCTION shardring.damage(text, integer) IS
+	'internal: the error of loading a sealed version; NULL when it is sound';
+
+CREATE FUNCTION shardring.moved_share(
+	ring text, from_version integer, to_version integer)
+RETURNS double precision
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE COST 10000
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	RETURN (SELECT coalesce(sum(p.share), 0)
+			FROM shardring.move_plan(ring, from_version, to_version) AS p);
+END
+$body$;
+COMMENT ON FUNCTION shardring.moved_share(text, integer, integer) IS
+	'internal: the exact fraction of the positions that change their shard';
+
+CREATE FUNCTION shardring.require_usable(
+	ring text, version integer, active_version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	changed record;
+BEGIN
+	IF NOT EXISTS (SELECT FROM shardring.shard_group AS g
+				   WHERE g.ring = require_usable.ring COLLATE "C"
+					   AND g.version = require_usable.version
+					   AND cardinality(g.points) > 0)
+	THEN
+		RAISE EXCEPTION 'version % of ring "%" has no points', version, ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'It needs a group whose weight is not 0.';
+	END IF;
+	/* no self-join: without statistics it becomes a quadratic one */
+	SELECT g.group_name, array_agg(g.slots ORDER BY g.version) AS slots
+	INTO changed
+	FROM shardring.shard_group AS g
+	WHERE g.ring = require_usable.ring COLLATE "C"
+		AND g.version = ANY (ARRAY[active_version, require_usable.version])
+	GROUP BY g.group_name
+	HAVING min(g.slots) <> max(g.slots)
+	ORDER BY g.group_name
+	LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'slots of group "%" cannot change from % to %',
+			changed.group_name, changed.slots[1], changed.slots[2]
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = 'The number of slots of a group that stays is fixed.',
+			HINT = 'Add a group of another name, and remove this one.';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.require_usable(text, integer, integer) IS
+	'internal: raises when a version cannot route what the active one routed';
+
+CREATE FUNCTION shardring.switch_version(
+	locked shardring.ring, version integer, moved double precision)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	UPDATE shardring.ring AS r
+	SET active_version = v.version, fingerprint = v.fingerprint
+	FROM shardring.ring_version AS v
+	WHERE r.ring = locked.ring
+		AND r.active_version IS NOT DISTINCT FROM locked.active_version
+		AND v.ring = r.ring AND v.version = switch_version.version;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'ring "%" was not switched to version %',
+			locked.ring, version
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Look for a trigger on table shardring.ring.';
+	END IF;
+	INSERT INTO shardring.activation
+		(ring, version, from_version, activated_at, activated_by, moved)
+	SELECT locked.ring, switch_version.version, locked.active_version,
+		greatest(max(a.activated_at), clock_timestamp()), current_user,
+		switch_version.moved
+	FROM shardring.activation AS a
+	WHERE a.ring = locked.ring;
+END
+$body$;
+COMMENT ON FUNCTION shardring.switch_version(
+	shardring.ring, integer, double precision) IS
+	'internal: points a locked ring to another version, writes the history';
+REVOKE EXECUTE ON FUNCTION shardring.switch_version(
+	shardring.ring, integer, double precision) FROM PUBLIC;
+
+/*
+ * The number in the hint is tried out, doubling by doubling, as far as that
+ * takes no more than a second or so.
+ */
+CREATE FUNCTION shardring.warn_of_shares(ring text, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	worst record;
+	wanted bigint;
+BEGIN
+	SELECT s.group_name, s.ratio, v.vnodes, sum(s.weight) OVER () AS weights
+	INTO worst
+	FROM shardring.shares(warn_of_shares.ring, warn_of_shares.version) AS s
+		JOIN shardring.ring_version AS v
+			ON v.ring = warn_of_shares.ring COLLATE "C"
+			AND v.version = warn_of_shares.version
+	WHERE s.weight > 0
+	ORDER BY s.ratio DESC, s.group_name COLLATE "C"
+	LIMIT 1;
+	IF worst.ratio > 1.5 THEN
+		wanted := 2 * worst.vnodes;
+		WHILE wanted <= 4194304 AND wanted * worst.weights < 250000
+			AND shardring.largest_ratio(ring, version, wanted::integer) > 1.5
+		LOOP
+			wanted := 2 * wanted;
+		END LOOP;
+		RAISE WARNING 'shares of version % of ring "%" are uneven',
+			version, ring
+			USING DETAIL = format('Group "%s" has %s times the mean share '
+								  'of its weight.', worst.group_name,
+								  round(worst.ratio::numeric, 2)),
+			HINT = CASE WHEN wanted <= 4194304
+					AND wanted * worst.weights < 250000
+				THEN format('%s vnodes would do.', wanted)
+				ELSE 'No reasonable number of vnodes would do: take another '
+					'hash, or weights that differ less.' END;
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.warn_of_shares(text, integer) IS
+	'internal: warns when a group has over 1.5 times the share of its weight';
+
+CREATE FUNCTION shardring.largest_ratio(
+	ring text, version integer, vnodes integer)
+RETURNS double precision
+LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 100000
+BEGIN ATOMIC
+	WITH groups AS (
+		SELECT g.group_name, g.weight / sum(g.weight) OVER () AS expected,
+			shardring.point_count(g.group_name, largest_ratio.vnodes,
+								  g.weight) AS points
+		FROM shardring.shard_group AS g
+		WHERE g.ring = largest_ratio.ring
+			AND g.version = largest_ratio.version AND g.weight > 0
+	), resized AS (
+		SELECT r.group_name, r.points
+		FROM (SELECT array_agg(g.group_name) AS names,
+				  array_agg(g.points) AS counts FROM groups AS g) AS g
+			CROSS JOIN LATERAL shardring.resize_groups(
+				largest_ratio.ring, largest_ratio.version, g.names,
+				g.counts) AS r
+	), arcs AS (
+		SELECT r.group_name, p.position - coalesce(
+				lag(p.position) OVER (ORDER BY p.position),
+				max(p.position) OVER () - 4294967296) AS length
+		FROM resized AS r
+			CROSS JOIN LATERAL unnest(r.points) AS p (position)
+	), owned AS (
+		SELECT a.group_name, sum(a.length) / 4294967296 AS share
+		FROM arcs AS a
+		GROUP BY a.group_name
+	)
+	SELECT max(o.share / g.expected)
+	FROM owned AS o
+		JOIN groups AS g ON g.group_name = o.group_name;
+END;
+COMMENT ON FUNCTION shardring.largest_ratio(text, integer, integer) IS
+	'internal: the largest share per weight a version would have with vnodes';
+REVOKE EXECUTE ON FUNCTION
+	shardring.largest_ratio(text, integer, integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring.warn_of_joins(
+	ring text, version integer, active_version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	joining bigint;
+BEGIN
+	IF active_version IS NULL THEN
+		RETURN;
+	END IF;
+	SELECT count(*) INTO STRICT joining
+	FROM (SELECT g.group_name FROM shardring.shard_group AS g
+		  WHERE g.ring = warn_of_joins.ring COLLATE "C"
+			  AND g.version = ANY (ARRAY[warn_of_joins.active_version,
+										 warn_of_joins.version])
+		  GROUP BY g.group_name
+		  HAVING min(g.version) = warn_of_joins.version) AS n;
+	IF joining > 1 THEN
+		RAISE WARNING '% groups join ring "%" at once', joining, ring
+			USING HINT = 'Groups that join one at a time move about '
+				'1/(N+1) of the keys each.';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.warn_of_joins(text, integer, integer) IS
+	'internal: warns when several groups join an active ring at once';
+

@@ -1,0 +1,103 @@
+/* ---------- Proxies and shards: one document ---------- */
+
+/*
+ * A version as clients in other languages and other servers read it.  What is
+ * in it is told field by field in doc/reference.md.
+ */
+CREATE FUNCTION shardring.export_version(
+	ring text, version integer DEFAULT NULL)
+RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE COST 10000
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	exported shardring.ring_version;
+BEGIN
+	exported := shardring.exported_version(ring, version);
+	RETURN (
+		SELECT jsonb_build_object(
+			'format', 1, 'ring', r.ring, 'hash', r.hash,
+			'hash_tags', r.hash_tags,
+			'rejoin_cooldown', extract(epoch FROM r.rejoin_cooldown),
+			'version', exported.version, 'parent', exported.parent,
+			'drafted_on', exported.drafted_on, 'vnodes', exported.vnodes,
+			'note', exported.note, 'fingerprint', exported.fingerprint,
+			'groups', shardring.exported_groups(r.ring, exported.version),
+			'pins', coalesce((
+				SELECT jsonb_agg(jsonb_build_object(
+					'position', p.key_position, 'group', p.group_name)
+					ORDER BY p.key_position)
+				FROM shardring.shard_pin AS p
+				WHERE p.ring = r.ring AND p.version = exported.version), '[]'),
+			'shards', coalesce((
+				SELECT jsonb_agg(s.shard ORDER BY s.number)
+				FROM shardring.shard AS s
+				WHERE s.ring = r.ring), '[]'))
+		FROM shardring.ring AS r
+		WHERE r.ring = exported.ring);
+END
+$body$;
+COMMENT ON FUNCTION shardring.export_version(text, integer) IS
+	'a sealed version as one document, for clients and other servers';
+
+CREATE FUNCTION shardring.exported_version(ring text, version integer)
+RETURNS shardring.ring_version
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	target integer := coalesce(version, shardring.active_version(ring));
+	found_row shardring.ring_version;
+BEGIN
+	IF ring IS NULL THEN
+		RAISE EXCEPTION 'argument "ring" must not be null'
+			USING ERRCODE = 'null_value_not_allowed';
+	END IF;
+	IF target IS NULL THEN
+		RAISE EXCEPTION 'ring "%" has no active version', ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Activate a version, or say which one with version.';
+	END IF;
+	SELECT v.* INTO found_row FROM shardring.ring_version AS v
+	WHERE v.ring = exported_version.ring COLLATE "C" AND v.version = target;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'version % of ring "%" does not exist', target, ring
+			USING ERRCODE = 'undefined_object';
+	ELSIF found_row.sealed_at IS NULL THEN
+		RAISE EXCEPTION 'version % of ring "%" is a draft', target, ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Use shardring.seal; what may change is not passed on.';
+	END IF;
+	PERFORM shardring.require_intact(found_row);
+	RETURN found_row;
+END
+$body$;
+COMMENT ON FUNCTION shardring.exported_version(text, integer) IS
+	'internal: the row of a version that may be passed on';
+
+/* Groups and their shards in the order the fingerprint takes them. */
+CREATE FUNCTION shardring.exported_groups(ring text, version integer)
+RETURNS jsonb
+LANGUAGE sql STABLE PARALLEL SAFE COST 10000
+BEGIN ATOMIC
+	SELECT coalesce(jsonb_agg(jsonb_build_object(
+		'name', g.group_name, 'weight', g.weight, 'slots', g.slots,
+		'zone', g.zone, 'points', to_jsonb(g.points), 'shards', (
+			SELECT coalesce(jsonb_agg(jsonb_build_object(
+				'shard', m.shard, 'slots', (
+					SELECT jsonb_agg(jsonb_build_array(lower(s.r),
+													   upper(s.r))
+									 ORDER BY lower(s.r))
+					FROM unnest(m.slots) AS s (r)))
+				ORDER BY convert_to(m.shard, 'UTF8')), '[]')
+			FROM shardring.shard_map AS m
+			WHERE m.ring = g.ring AND m.version = g.version
+				AND m.group_name = g.group_name))
+		ORDER BY convert_to(g.group_name, 'UTF8')), '[]')
+	FROM shardring.shard_group AS g
+	WHERE g.ring = exported_groups.ring
+		AND g.version = exported_groups.version;
+END;
+COMMENT ON FUNCTION shardring.exported_groups(text, integer) IS
+	'internal: the groups of a version as a document has them';
+

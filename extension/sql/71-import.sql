@@ -1,0 +1,343 @@
+/*
+ * The rows are those of a draft until everything is checked; then the draft
+ * is sealed like any other.  A document may come from anybody: whatever is
+ * wrong with it is 22023.
+ */
+CREATE FUNCTION shardring.import_version(document jsonb) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	ring text;
+	target integer;
+	print text;
+BEGIN
+	PERFORM shardring.refuse_null('document', jsonb_typeof(document));
+	IF jsonb_typeof(document) <> 'object' THEN
+		RAISE EXCEPTION 'a document must be a JSON object'
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	IF document -> 'format' IS DISTINCT FROM '1' THEN
+		PERFORM shardring.refuse_document('format', '1');
+	END IF;
+	ring := shardring.document_text(document, 'ring', 63);
+	target := shardring.document_integer(document, 'version', 1, 999999999);
+	print := shardring.document_fingerprint(document);
+	IF shardring.has_version(ring, target, print) THEN
+		PERFORM shardring.require_content(document, target);
+		RETURN target;
+	END IF;
+	PERFORM shardring.import_ring(document);
+	/* somebody else may have been faster */
+	IF shardring.has_version(ring, target, print) THEN
+		PERFORM shardring.require_content(document, target);
+		RETURN target;
+	END IF;
+	PERFORM shardring.import_shards(ring, document);
+	PERFORM shardring.import_rows(ring, target, document);
+	PERFORM shardring.seal(ring, target);
+	RETURN target;
+END
+$body$;
+COMMENT ON FUNCTION shardring.import_version(jsonb) IS
+	'takes over a version from a document, sealed and not active';
+REVOKE EXECUTE ON FUNCTION shardring.import_version(jsonb) FROM PUBLIC;
+
+/*
+ * A fingerprint is that of rows, so the document becomes a ring that is gone
+ * before anybody can see it.
+ */
+CREATE FUNCTION shardring.require_content(document jsonb, version integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	scratch text := gen_random_uuid();
+BEGIN
+	PERFORM shardring.import_ring(
+		jsonb_set(document, '{ring}', to_jsonb(scratch)));
+	PERFORM shardring.import_rows(scratch, version, document);
+	PERFORM shardring.drop_ring(scratch);
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_content(jsonb, integer) IS
+	'internal: raises when a document has not the fingerprint it says';
+REVOKE EXECUTE ON FUNCTION shardring.require_content(jsonb, integer)
+	FROM PUBLIC;
+
+/* Returns with the ring locked. */
+CREATE FUNCTION shardring.import_ring(document jsonb) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	ring text := shardring.document_text(document, 'ring', 63);
+	hash text := shardring.document_text(document, 'hash', 63);
+	hash_tags boolean := shardring.document_boolean(document, 'hash_tags');
+	number integer := shardring.document_integer(document, 'version', 1,
+												 999999999);
+	seconds numeric := shardring.document_number(document, 'rejoin_cooldown',
+												 0, 3155760000);
+	locked shardring.ring;
+BEGIN
+	IF hash <> ALL (ARRAY['md5', 'fnv1a', 'murmur3', 'crc16']) THEN
+		PERFORM shardring.refuse_document(
+			'hash', 'md5, fnv1a, murmur3 or crc16');
+	END IF;
+	INSERT INTO shardring.ring
+		(ring, hash, hash_tags, rejoin_cooldown, last_version)
+	VALUES (ring, hash, hash_tags,
+			least(round(seconds, 6) * interval '1 second',
+				  interval '100 years'),
+			number)
+	ON CONFLICT DO NOTHING;
+	locked := shardring.lock_ring(ring);
+	IF locked.hash <> hash OR locked.hash_tags <> hash_tags THEN
+		RAISE EXCEPTION 'ring "%" exists with another hash', ring
+			USING ERRCODE = 'duplicate_object',
+			DETAIL = 'The hash and hash_tags of a ring never change.';
+	END IF;
+	UPDATE shardring.ring AS r SET last_version = number
+	WHERE r.ring = locked.ring AND r.last_version < number;
+END
+$body$;
+COMMENT ON FUNCTION shardring.import_ring(jsonb) IS
+	'internal: the ring of a document, made when there is none';
+REVOKE EXECUTE ON FUNCTION shardring.import_ring(jsonb) FROM PUBLIC;
+
+CREATE FUNCTION shardring.has_version(
+	ring text, version integer, fingerprint text)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	found_row shardring.ring_version;
+BEGIN
+	SELECT v.* INTO found_row FROM shardring.ring_version AS v
+	WHERE v.ring = has_version.ring COLLATE "C"
+		AND v.version = has_version.version;
+	IF FOUND AND found_row.sealed_at IS NULL THEN
+		RAISE EXCEPTION 'version % of ring "%" exists as a draft',
+			version, ring
+			USING ERRCODE = 'duplicate_object',
+			HINT = 'Drop it; versions are drafted on one server only.';
+	ELSIF FOUND AND found_row.fingerprint <> fingerprint COLLATE "C" THEN
+		RAISE EXCEPTION 'version % of ring "%" exists with other content',
+			version, ring
+			USING ERRCODE = 'duplicate_object',
+			DETAIL = format('Its fingerprint is %s, the document has %s.',
+							found_row.fingerprint, fingerprint);
+	END IF;
+	RETURN found_row.version IS NOT NULL;
+END
+$body$;
+COMMENT ON FUNCTION shardring.has_version(text, integer, text) IS
+	'internal: whether a version is there; raises if it is another one';
+REVOKE EXECUTE ON FUNCTION shardring.has_version(text, integer, text)
+	FROM PUBLIC;
+
+/*
+ * Numbers are the same on every server, or the maps were not drafted on one.
+ */
+CREATE FUNCTION shardring.import_shards(ring text, document jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	list jsonb := shardring.document_list(document, 'shards', 'string');
+	other text;
+BEGIN
+	IF (SELECT count(*) <> count(DISTINCT l.shard)
+		FROM jsonb_array_elements_text(list) AS l (shard))
+	THEN
+		PERFORM shardring.refuse_document('shards', 'a list without doubles');
+	END IF;
+	PERFORM shardring.require_name('name of a shard', l.shard, 63)
+	FROM jsonb_array_elements_text(list) AS l (shard);
+	INSERT INTO shardring.shard (ring, shard, number)
+	SELECT import_shards.ring, l.shard, l.number - 1
+	FROM jsonb_array_elements_text(list) WITH ORDINALITY AS l (shard, number)
+	ON CONFLICT DO NOTHING;
+	SELECT l.shard INTO other
+	FROM jsonb_array_elements_text(list) WITH ORDINALITY AS l (shard, number)
+	WHERE NOT EXISTS (SELECT FROM shardring.shard AS s
+					  WHERE s.ring = import_shards.ring COLLATE "C"
+						  AND s.shard = l.shard AND s.number = l.number - 1)
+	ORDER BY l.number
+	LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'shard "%" of ring "%" has another number here',
+			other, ring
+			USING ERRCODE = 'duplicate_object',
+			HINT = 'Versions are drafted on one server only; drop the ring '
+				'here to take over the one of the document.';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.import_shards(text, jsonb) IS
+	'internal: the shards of a document, with their numbers';
+REVOKE EXECUTE ON FUNCTION shardring.import_shards(text, jsonb) FROM PUBLIC;
+
+CREATE FUNCTION shardring.import_rows(
+	ring text, version integer, document jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	INSERT INTO shardring.ring_version
+		(ring, version, parent, drafted_on, vnodes, note)
+	VALUES (ring, version,
+		shardring.document_integer(document, 'parent', 1, version - 1, true),
+		shardring.document_integer(document, 'drafted_on', 1, version - 1,
+								   true),
+		shardring.document_integer(document, 'vnodes', 1, 4194304),
+		shardring.document_text(document, 'note', NULL, true));
+	PERFORM shardring.import_groups(ring, version, document);
+	PERFORM shardring.import_pins(ring, version, document);
+	PERFORM shardring.require_document(ring, version, document);
+END
+$body$;
+COMMENT ON FUNCTION shardring.import_rows(text, integer, jsonb) IS
+	'internal: a version of a document as a draft, checked';
+REVOKE EXECUTE ON FUNCTION shardring.import_rows(text, integer, jsonb)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.import_groups(
+	ring text, version integer, document jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	imported jsonb;
+	name text;
+BEGIN
+	FOR imported IN SELECT l.g FROM jsonb_array_elements(
+		shardring.document_list(document, 'groups', 'object')) AS l (g)
+	LOOP
+		name := shardring.document_text(imported, 'name', 255);
+		INSERT INTO shardring.shard_group
+			(ring, version, group_name, weight, slots, zone, points)
+		VALUES (ring, version, name,
+			shardring.document_number(imported, 'weight', 0, 4194304),
+			shardring.document_integer(imported, 'slots', 1, 65536),
+			shardring.document_text(imported, 'zone', 255, true),
+			shardring.document_points(imported))
+		ON CONFLICT DO NOTHING;
+		IF NOT FOUND THEN
+			PERFORM shardring.refuse_document('groups',
+											  'a list without doubles');
+		END IF;
+		PERFORM shardring.import_map(ring, version, name, imported, document);
+	END LOOP;
+END
+$body$;
+COMMENT ON FUNCTION shardring.import_groups(text, integer, jsonb) IS
+	'internal: the groups of a document';
+REVOKE EXECUTE ON FUNCTION shardring.import_groups(text, integer, jsonb)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.import_map(
+	ring text, version integer, group_name text, imported jsonb,
+	document jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	holder jsonb;
+	shard text;
+BEGIN
+	FOR holder IN SELECT l.s FROM jsonb_array_elements(
+		shardring.document_list(imported, 'shards', 'object')) AS l (s)
+	LOOP
+		shard := shardring.document_text(holder, 'shard', 63);
+		IF NOT document -> 'shards' ? shard THEN
+			PERFORM shardring.refuse_document(
+				'shards', format('a list with shard "%s"', shard));
+		END IF;
+		INSERT INTO shardring.shard_map
+			(ring, version, group_name, shard, slots)
+		VALUES (ring, version, group_name, shard,
+				shardring.document_slots(holder))
+		ON CONFLICT DO NOTHING;
+		IF NOT FOUND THEN
+			PERFORM shardring.refuse_document('shards',
+											  'a list without doubles');
+		END IF;
+	END LOOP;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring.import_map(text, integer, text, jsonb, jsonb) IS
+	'internal: the shards of a group of a document';
+REVOKE EXECUTE ON FUNCTION
+	shardring.import_map(text, integer, text, jsonb, jsonb) FROM PUBLIC;
+
+CREATE FUNCTION shardring.import_pins(
+	ring text, version integer, document jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	INSERT INTO shardring.shard_pin (ring, version, key_position, group_name)
+	SELECT import_pins.ring, import_pins.version,
+		shardring.document_integer(l.p, 'position', 0, 4294967295),
+		shardring.document_text(l.p, 'group', 255)
+	FROM jsonb_array_elements(
+		shardring.document_list(document, 'pins', 'object')) AS l (p)
+	ON CONFLICT DO NOTHING;
+	IF jsonb_array_length(document -> 'pins') <> (
+		SELECT count(*) FROM shardring.shard_pin AS p
+		WHERE p.ring = import_pins.ring COLLATE "C"
+			AND p.version = import_pins.version)
+	THEN
+		PERFORM shardring.refuse_document('pins', 'a list without doubles');
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.import_pins(text, integer, jsonb) IS
+	'internal: the pins of a document';
+REVOKE EXECUTE ON FUNCTION shardring.import_pins(text, integer, jsonb)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.require_document(
+	ring text, version integer, document jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	first_problem text;
+	print text;
+BEGIN
+	SELECT p.problem INTO first_problem
+	FROM shardring.version_problems(ring, version) AS p (problem)
+	LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'document of version % of ring "%" is not consistent',
+			version, document ->> 'ring'
+			USING ERRCODE = 'invalid_parameter_value',
+			DETAIL = format('Problem: %s.', first_problem);
+	END IF;
+	print := shardring.version_fingerprint(ring, version);
+	IF print COLLATE "C" <> document ->> 'fingerprint' THEN
+		RAISE EXCEPTION
+			'document of version % of ring "%" has a wrong fingerprint',
+			version, document ->> 'ring'
+			USING ERRCODE = 'invalid_parameter_value',
+			DETAIL = format('Its content has %s, it says %s.', print,
+							document ->> 'fingerprint');
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.require_document(text, integer, jsonb) IS
+	'internal: raises when the rows of a document are not what it says';
+REVOKE EXECUTE ON FUNCTION shardring.require_document(text, integer, jsonb)
+	FROM PUBLIC;
+

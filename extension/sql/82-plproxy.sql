@@ -1,0 +1,142 @@
+/*
+ * Numbers stay, so a shard that is retired keeps its partition, with the
+ * address of another one: RUN ON ALL calls equal addresses once.
+ */
+CREATE FUNCTION shardring.plproxy_sync(ring text) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	addresses text[] COLLATE "C";
+	wrapper text COLLATE "C";
+	old_names text[];
+	old_addresses text[] COLLATE "C";
+BEGIN
+	PERFORM shardring.require_ring(ring);
+	addresses := shardring.partition_addresses(ring);
+	SELECT w.fdwname, p.names, p.addresses
+	INTO wrapper, old_names, old_addresses
+	FROM pg_foreign_server AS f
+		JOIN pg_foreign_data_wrapper AS w ON w.oid = f.srvfdw
+		CROSS JOIN LATERAL shardring.partition_options(f.srvoptions) AS p
+	WHERE f.srvname = plproxy_sync.ring COLLATE "C";
+	IF NOT FOUND THEN
+		EXECUTE format('CREATE SERVER %I FOREIGN DATA WRAPPER plproxy '
+					   'OPTIONS (%s)', ring,
+					   shardring.partition_clauses(addresses, ''));
+	ELSIF wrapper <> 'plproxy' THEN
+		RAISE EXCEPTION 'server "%" exists and is none of PL/Proxy''s', ring
+			USING ERRCODE = 'duplicate_object',
+			HINT = 'The name of the ring is the name of the cluster.';
+	ELSIF old_addresses IS DISTINCT FROM (addresses || text '1') THEN
+		EXECUTE format('ALTER SERVER %I OPTIONS (%s)', ring, concat_ws(', ',
+			(SELECT string_agg(format('DROP %I', n.name), ', ')
+			 FROM unnest(old_names) AS n (name)),
+			shardring.partition_clauses(addresses, 'ADD ')));
+	END IF;
+	RETURN cardinality(addresses);
+END
+$body$;
+COMMENT ON FUNCTION shardring.plproxy_sync(text) IS
+	'makes the server of PL/Proxy for a ring what the shards are';
+REVOKE EXECUTE ON FUNCTION shardring.plproxy_sync(text) FROM PUBLIC;
+
+CREATE FUNCTION shardring.partition_addresses(ring text) RETURNS text[]
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	stand_in text;
+	numbers text COLLATE "C";
+BEGIN
+	SELECT shardring.connect_string(l.server) INTO stand_in
+	FROM shardring.live_shards(ring) AS l
+	WHERE EXISTS (SELECT FROM shardring.shard_map AS m
+				  WHERE m.ring = partition_addresses.ring COLLATE "C"
+					  AND m.version = shardring.active_version(m.ring)
+					  AND m.shard = l.shard)
+	ORDER BY l.number
+	LIMIT 1;
+	IF stand_in IS NULL THEN
+		RAISE EXCEPTION 'ring "%" has no active version', ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Use shardring.activate to activate one.';
+	END IF;
+	SELECT string_agg(s.number::text, ' ' ORDER BY s.number) INTO numbers
+	FROM shardring.shard AS s
+	WHERE s.ring = partition_addresses.ring COLLATE "C";
+	IF numbers <> (SELECT string_agg(i::text, ' ' ORDER BY i)
+				   FROM generate_series(0, (
+					   SELECT count(*) - 1 FROM shardring.shard AS s
+					   WHERE s.ring = partition_addresses.ring
+						   COLLATE "C")) AS i)
+	THEN
+		RAISE EXCEPTION 'shards of ring "%" are not numbered 0, 1, 2 ...',
+			ring
+			USING ERRCODE = 'data_corrupted',
+			HINT = 'Use shardring.problems to see what is wrong.';
+	END IF;
+	RETURN ARRAY(
+		SELECT CASE WHEN l.server IS NULL THEN stand_in
+			ELSE shardring.connect_string(l.server) END
+		FROM shardring.shard AS s
+			LEFT JOIN shardring.live_shards(partition_addresses.ring) AS l
+				ON l.shard = s.shard
+		WHERE s.ring = partition_addresses.ring COLLATE "C"
+		ORDER BY s.number);
+END
+$body$;
+COMMENT ON FUNCTION shardring.partition_addresses(text) IS
+	'internal: the addresses of all shards, by number';
+REVOKE EXECUTE ON FUNCTION shardring.partition_addresses(text) FROM PUBLIC;
+
+/* Those that plproxy_sync writes; others belong to whoever set them. */
+CREATE FUNCTION shardring.partition_options(
+	options text[], OUT names text[], OUT addresses text[])
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT array_agg(o.option_name ORDER BY o.i),
+		array_agg(o.option_value ORDER BY o.i)
+	FROM pg_options_to_table(options) WITH ORDINALITY
+		AS o (option_name, option_value, i)
+	WHERE o.option_name ~ '^p[0-9]+$' OR o.option_name = 'modular_mapping';
+END;
+COMMENT ON FUNCTION shardring.partition_options(text[]) IS
+	'internal: the partitions among the options of a server';
+REVOKE EXECUTE ON FUNCTION shardring.partition_options(text[]) FROM PUBLIC;
+
+CREATE FUNCTION shardring.partition_clauses(addresses text[], verb text)
+RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT string_agg(format('%sp%s %L', verb, a.i - 1, a.address), ', '
+					  ORDER BY a.i)
+		|| format(', %smodular_mapping %L', verb, 1)
+	FROM unnest(addresses) WITH ORDINALITY AS a (address, i);
+END;
+COMMENT ON FUNCTION shardring.partition_clauses(text[], text) IS
+	'internal: partitions as options of CREATE or ALTER SERVER';
+REVOKE EXECUTE ON FUNCTION shardring.partition_clauses(text[], text)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring.plproxy_partition(ring text, key text)
+RETURNS integer
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 2
+AS 'MODULE_PATHNAME', 'shardring_plproxy_partition_text';
+COMMENT ON FUNCTION shardring.plproxy_partition(text, text) IS
+	'the number of the shard of a text key, for RUN ON';
+
+CREATE FUNCTION shardring.plproxy_partition(ring text, key bigint)
+RETURNS integer
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 2
+AS 'MODULE_PATHNAME', 'shardring_plproxy_partition_int8';
+COMMENT ON FUNCTION shardring.plproxy_partition(text, bigint) IS
+	'the number of the shard of an integer key, for RUN ON';
+
+CREATE FUNCTION shardring.plproxy_partition(ring text, key uuid)
+RETURNS integer
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 2
+AS 'MODULE_PATHNAME', 'shardring_plproxy_partition_uuid';
+COMMENT ON FUNCTION shardring.plproxy_partition(text, uuid) IS
+	'the number of the shard of a uuid key, for RUN ON';
+
