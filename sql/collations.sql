@@ -131,7 +131,7 @@ SELECT p.oid AS function, p.proname, a.n, p.pronargs, a.type::regtype,
 	a.type::regtype::text = ANY ('{text,text[],name}') AS collatable,
 	CASE WHEN p.provariadic <> 0 AND a.n = p.pronargs THEN 'VARIADIC ' ELSE '' END AS prefix, p.proargnames[a.n] AS name
 FROM pg_proc AS p, unnest(p.proargtypes::oid[]) WITH ORDINALITY AS a (type, n)
-WHERE p.pronamespace = 'shardring'::regnamespace;
+WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[]);
 CREATE VIEW choice AS
 SELECT a.*, v.n AS value, w.way, a.prefix || CASE
 	WHEN a.collatable AND w.kind = 'column' THEN format('(SELECT w.%I FROM %I AS w WHERE w.n = %s)', a.type, w.way, v.n)
@@ -151,7 +151,7 @@ WITH RECURSIVE combination AS (
 	FROM combination AS c JOIN choice AS v ON v.function = c.function AND v.n = c.n + 1 AND v.way = 'literal plain'
 )
 SELECT c.function, c.values, v.way,
-	format('SELECT * FROM shardring.%I(%s)', v.proname, string_agg(v.expression, ', ' ORDER BY v.n)) AS call
+	format('SELECT * FROM %s(%s)', c.function::regproc, string_agg(v.expression, ', ' ORDER BY v.n)) AS call
 FROM combination AS c JOIN choice AS v ON v.function = c.function AND v.value = c.values[v.n]
 WHERE c.n = v.pronargs
 GROUP BY c.function, c.values, v.way, v.proname;

@@ -7,7 +7,7 @@
 \set SHOW_CONTEXT never
 SET client_min_messages = error;
 CREATE EXTENSION shardring;
-SET search_path = shardring;
+SET search_path = shardring, shardring_internal;
 
 -- points for groups: as many counts as names, and not more than there may be
 SELECT create_ring('r', 2), create_ring('c', 2, 'crc16');
@@ -56,10 +56,10 @@ SELECT add_group('p', g, '{s}') FROM unnest('{a,b,c}'::text[]) AS g;
 SELECT seal('p'), draft_version('p', 1);
 SELECT add_group('p', 'n', '{t}'), set_weight('p', 'n', 20);
 SELECT count(DISTINCT from_group) AS groups FROM move_plan('p', 1, 2);
-SELECT move_predicate('p', 1, 2, 's', 't', 'k', 'pos') LIKE '% OR %' AS several_conditions,
+SELECT move_predicate('p', 1, 2, 's', 't', 'k', position_expression => 'pos') LIKE '% OR %' AS several_conditions,
 	count(*) FILTER (WHERE moves('p', 1, 2, k)) AS moving,
 	count(*) FILTER (WHERE moves('p', 1, 2, k) IS DISTINCT FROM
-		(substring(move_predicate('p', 1, 2, 's', 't', 'k', 'pos') FROM '{.*}')::int8multirange @> key_position(k))) AS wrong
+		(substring(move_predicate('p', 1, 2, 's', 't', 'k', position_expression => 'pos') FROM '{.*}')::int8multirange @> key_position(k))) AS wrong
 FROM (SELECT 'user:' || i AS k FROM generate_series(1, 2000) AS i) AS keys;
 
 -- slots over when there are few groups more than before

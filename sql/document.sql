@@ -54,7 +54,7 @@ SELECT r.ring, r.hash, r.hash_tags, r.rejoin_cooldown, r.active_version,
 FROM shardring.ring AS r WHERE r.ring = 'orders';
 SELECT shardring.import_version(k.document) FROM kept AS k
 WHERE k.version = 1;
-SELECT v.version, v.parent, v.drafted_on, v.vnodes, v.note,
+SELECT v.version, v.parent, v.base_active, v.vnodes, v.note,
 	v.sealed_at IS NOT NULL AS sealed, v.fingerprint = k.fingerprint AS same,
 	shardring.export_version(v.ring, v.version) = k.document AS same_document
 FROM shardring.ring_version AS v JOIN kept AS k USING (version)

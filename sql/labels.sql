@@ -24,24 +24,24 @@ CREATE TEMP TABLE members AS
 SELECT count(*) > 100 AS members FROM members;
 -- what writes is volatile, and not parallel safe
 SELECT p.oid::regprocedure FROM pg_proc AS p
-WHERE p.pronamespace = 'shardring'::regnamespace
+WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[])
 	AND coalesce(pg_get_function_sqlbody(p.oid), p.prosrc) ~* '(insert\s+into|update|delete\s+from|truncate)\s+shardring\.'
 	AND (p.provolatile <> 'v' OR p.proparallel <> 'u');
 -- what is immutable reads no table of ours
 SELECT p.oid::regprocedure FROM pg_proc AS p, pg_class AS c
-WHERE p.pronamespace = 'shardring'::regnamespace AND p.provolatile = 'i' AND c.relnamespace = 'shardring'::regnamespace
+WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[]) AND p.provolatile = 'i' AND c.relnamespace = 'shardring'::regnamespace
 	AND coalesce(pg_get_function_sqlbody(p.oid), p.prosrc) ~ ('shardring\.' || c.relname || '\M');
 -- names are found by a path of our own, or were when the body was parsed, or in C
 SELECT p.oid::regprocedure, l.lanname, p.proconfig
 FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
-WHERE p.pronamespace = 'shardring'::regnamespace
+WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[])
 	AND CASE WHEN l.lanname = 'c' THEN p.proconfig IS NOT NULL
 		WHEN p.prosqlbody IS NOT NULL THEN p.proconfig IS NOT NULL
 		ELSE 'search_path=pg_catalog, pg_temp' <> ALL (coalesce(p.proconfig, '{}')) END;
-SELECT p.oid::regprocedure FROM pg_proc AS p WHERE p.pronamespace = 'shardring'::regnamespace AND (p.prosecdef OR p.proleakproof);
+SELECT p.oid::regprocedure FROM pg_proc AS p WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[]) AND (p.prosecdef OR p.proleakproof);
 -- sets say how many rows they have
 SELECT p.oid::regprocedure FROM pg_proc AS p
-WHERE p.pronamespace = 'shardring'::regnamespace AND p.proretset AND p.prorows = 1000
+WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[]) AND p.proretset AND p.prorows = 1000
 	AND p.proname NOT IN ('points', 'arcs', 'moving_keys', 'resize_groups');
 -- every object says what it is, columns too, and says it like a line of text
 SELECT pg_describe_object(classid, objid, 0) FROM members
@@ -59,9 +59,9 @@ FROM members AS m JOIN pg_trigger AS t ON m.classid = 'pg_class'::regclass AND t
 WHERE NOT t.tgisinternal AND obj_description(t.oid, 'pg_trigger') IS NULL ORDER BY 1, 2;
 SELECT pg_describe_object(classid, objid, 0), d.description FROM members JOIN pg_description AS d ON d.classoid = classid AND d.objoid = objid
 WHERE d.description ~ '\.$|^\s|\s$|\n' OR d.description = '';
--- everything is in our schema, which nobody could have made before
+-- everything is in our schemas, which nobody could have made before
 SELECT pg_describe_object(m.classid, m.objid, 0) FROM members AS m, LATERAL pg_identify_object(m.classid, m.objid, 0) AS o
-WHERE o.schema <> 'shardring' AND o.type <> 'event trigger';
+WHERE o.schema <> ALL ('{shardring,shardring_internal}') AND o.type <> 'event trigger';
 SELECT extnamespace::regnamespace, extrelocatable FROM pg_extension WHERE extname = 'shardring';
 -- pg_dump takes the rows of every table, all of them
 SELECT c.oid::regclass

@@ -82,7 +82,7 @@ LANGUAGE sql STABLE AS $body$
 			  array_agg(s.group_name) AS names
 		  FROM shardring.shares(ring, version) AS s) AS s
 		CROSS JOIN LATERAL pg_temp.compared(
-			shardring.ring_svg(ring, version, from_version), 'owners',
+			shardring.ring_svg(ring, from_version, version), 'owners',
 			s.shares, s.names) AS c;
 $body$;
 CREATE FUNCTION pg_temp.moves(ring text, version integer,
@@ -103,7 +103,7 @@ LANGUAGE sql STABLE AS $body$
 	FROM (SELECT array_agg(e.share) AS shares, array_agg(e.name) AS names
 		  FROM every AS e) AS e
 		CROSS JOIN LATERAL pg_temp.compared(
-			shardring.ring_svg(ring, version, from_version), 'moves',
+			shardring.ring_svg(ring, from_version, version), 'moves',
 			e.shares, e.names) AS c;
 $body$;
 -- arcs that are wide enough to be seen are drawn where they are
@@ -183,7 +183,7 @@ SELECT add_group('large', 'tiny', ARRAY['tiny'], weight => 0.1),
 	set_weight('large', 'node-7', 2);
 SELECT sum(points) FROM shares('large', 2);
 SELECT length(ring_svg('large', 2)) < 1000000 AS one,
-	length(ring_svg('large', 2, 1)) < 1000000 AS two;
+	length(ring_svg('large', 1, 2)) < 1000000 AS two;
 CREATE TEMP TABLE large AS
 	SELECT s.group_name, s.share,
 		row_number() OVER (ORDER BY s.group_name NOT IN ('tiny', 'node-7'),
@@ -194,7 +194,7 @@ FROM (SELECT array_agg(l.share) AS shares, array_agg(l.name) AS names
 	  FROM (SELECT group_name AS name, share FROM large WHERE NOT other
 			UNION ALL SELECT '… ' || count(*) || ' more', sum(share)
 			FROM large WHERE other) AS l) AS l
-	CROSS JOIN LATERAL pg_temp.compared(ring_svg('large', 2, 1), 'owners',
+	CROSS JOIN LATERAL pg_temp.compared(ring_svg('large', 1, 2), 'owners',
 										l.shares, l.names) AS c;
 SELECT * FROM pg_temp.moves('large', 2, 1);
 
@@ -212,12 +212,12 @@ SELECT title FROM pg_temp.pieces(ring_svg('control', 1), 'owners') LIMIT 1;
 
 -- bars
 SELECT share_bars('g8');
-SELECT share_bars('g8', 2, 1);
+SELECT share_bars('g8', 1, 2);
 SELECT draft_version('g8', 2);
 SELECT remove_group('g8', 'node-3', 3), set_weight('g8', 'node-1', 2, 3);
-SELECT share_bars('g8', 3, 2);
+SELECT share_bars('g8', 2, 3);
 SELECT share_bars('g8', 3, 3);
-SELECT share_bars('s', 2, 1);
+SELECT share_bars('s', 1, 2);
 SELECT share_bars('<r> & "s"', 1);
 SELECT share_bars('control', 1);
 -- the parts of a bar, counted
@@ -230,7 +230,7 @@ FROM (SELECT bar, length(bar) - length(replace(bar, '#', '')) AS stays,
 			  - length(regexp_replace(bar, '^.*?( *)\+*-*$', '\1')) AS comes,
 		  length(bar) - length(rtrim(bar, '-')) AS leaves,
 		  split_part(bar, ' ', 1) AS group_name
-	  FROM share_bars('g8', 3, 2) AS bar) AS b
+	  FROM share_bars('g8', 2, 3) AS bar) AS b
 	JOIN (SELECT g.*, 40 / max(share + lost) OVER () AS scale
 		  FROM (SELECT group_name, coalesce(a.share, 0) AS share,
 					(SELECT coalesce(sum(m.share), 0)
@@ -250,7 +250,7 @@ SELECT share_bars(NULL, 1, 1);
 SELECT create_ring('empty');
 SELECT add_group('empty', 'drained', ARRAY['s'], weight => 0);
 SELECT share_bars('empty', 1);
-SELECT ring_svg('g8', 2, NULL) = ring_svg('g8', 2) AS same,
+SELECT ring_svg('g8', NULL, 2) = ring_svg('g8', 2) AS same,
 	ring_svg('g8') = ring_svg('g8', 1) AS active;
 \set VERBOSITY sqlstate
 SELECT ring_svg('empty');
@@ -259,9 +259,9 @@ SELECT share_bars('empty');
 SELECT ring_svg('nowhere');
 SELECT share_bars('nowhere');
 SELECT ring_svg('g8', 99);
-SELECT ring_svg('g8', 2, 99);
+SELECT ring_svg('g8', 99, 2);
 SELECT share_bars('g8', 99);
-SELECT share_bars('g8', 2, 99);
+SELECT share_bars('g8', 99, 2);
 
 DROP FUNCTION pg_temp.pieces, pg_temp.compared, pg_temp.owners,
 	pg_temp.moves, pg_temp.misplaced;

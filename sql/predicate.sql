@@ -34,9 +34,9 @@ UPDATE orders SET key_position = shardring.key_position(''), other_position = sh
 
 -- what it looks like
 SELECT shardring.move_predicate('r', 2, 3, 'a0', 'a1', 'name') ~ '^\(.*\)$' AS one,
-	replace(shardring.move_predicate('r', 2, 3, 'a0', 'a1', 'name', 'pos'), positions::text, '(positions)') AS predicate
+	replace(shardring.move_predicate('r', 2, 3, 'a0', 'a1', 'name', position_expression => 'pos'), positions::text, '(positions)') AS predicate
 FROM shardring.move_plan('r', 2, 3) WHERE from_shard = 'a0';
-SELECT shardring.move_predicate('r', 1, 4, 'b0', 'a0', 'name', 'pos') LIKE '% OR %' AS "several";
+SELECT shardring.move_predicate('r', 1, 4, 'b0', 'a0', 'name', position_expression => 'pos') LIKE '% OR %' AS "several";
 
 -- the ids that a predicate selects
 CREATE FUNCTION selected(predicate text) RETURNS bigint[] LANGUAGE plpgsql AS $$
@@ -52,7 +52,7 @@ RETURNS TABLE (f int, t int, pairs bigint, moving bigint, wrong bigint) LANGUAGE
 BEGIN
 	RETURN QUERY EXECUTE format($q$
 	SELECT v.f, v.t, count(*), sum(cardinality(m.ids))::bigint,
-		count(*) FILTER (WHERE m.ids IS DISTINCT FROM selected(shardring.move_predicate(%1$L, v.f, v.t, x.shard, y.shard, %2$L, %3$L, %4$L)))
+		count(*) FILTER (WHERE m.ids IS DISTINCT FROM selected(shardring.move_predicate(%1$L, v.f, v.t, x.shard, y.shard, %2$L, %4$L, %3$L)))
 	FROM versions AS v
 		CROSS JOIN LATERAL (SELECT DISTINCT shard FROM shardring.shard_map WHERE ring = %1$L AND version = v.f) AS x
 		CROSS JOIN LATERAL (SELECT DISTINCT shard FROM shardring.shard_map WHERE ring = %1$L AND version = v.t) AS y
@@ -98,7 +98,7 @@ BEGIN
 			AS e (key, pos, type)
 		LOOP
 			EXECUTE format('CREATE PUBLICATION p FOR TABLE orders WHERE (%s)',
-				shardring.move_predicate(p.ring, p.f, p.t, p.from_shard, p.to_shard, e.key, e.pos, e.type));
+				shardring.move_predicate(p.ring, p.f, p.t, p.from_shard, p.to_shard, e.key, e.type, e.pos));
 			DROP PUBLICATION p;
 			n := n + 1;
 		END LOOP;
@@ -163,11 +163,14 @@ SELECT num_nulls(shardring.move_predicate(NULL, 1, 2, 'a0', 'd0', 'name'), shard
 SELECT shardring.move_predicate('r', 1, 2, 'd0', 'a0', 'name');
 SELECT shardring.move_predicate('r', 1, 2, 'a0', 'nowhere', 'name');
 SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', 'name', key_type => 'numeric');
+-- what stands after the key is its type, not an expression
+SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', 'id', 'bigint') = shardring.move_predicate('r', 1, 2, 'a0', 'd0', 'id', key_type => 'bigint') AS "its type";
+SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', 'id', 'shardring.key_position(id)');
 SELECT shardring.move_predicate('murmur3', 1, 2, 'a0', 'd0', 'name');
 SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', '');
-SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', 'name', '');
-SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', E' \n', 'key_position');
-SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', 'name', 'key_position', 'numeric');
+SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', 'name', position_expression => '');
+SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', E' \n', position_expression => 'key_position');
+SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', 'name', 'numeric', 'key_position');
 \set VERBOSITY sqlstate
 SELECT shardring.move_predicate('nowhere', 1, 2, 'a0', 'd0', 'name');
 SELECT shardring.move_predicate('r', 1, 9, 'a0', 'd0', 'name');
@@ -184,10 +187,10 @@ CREATE FUNCTION add_groups(version int, prefix text, first int) RETURNS void LAN
 BEGIN
 	INSERT INTO shardring.shard_group (ring, version, group_name, weight, slots, points)
 	SELECT 'many', add_groups.version, r.group_name, 1, first + substr(r.group_name, 2)::int, r.points
-	FROM shardring.resize_groups('many', version, ARRAY(SELECT prefix || i FROM generate_series(1, 200) AS i), array_fill(160, ARRAY[200])) AS r;
+	FROM shardring_internal.resize_groups('many', version, ARRAY(SELECT prefix || i FROM generate_series(1, 200) AS i), array_fill(160, ARRAY[200])) AS r;
 	INSERT INTO shardring.shard_map (ring, version, group_name, shard, slots)
 	SELECT g.ring, g.version, g.group_name, b.shard, b.slots
-	FROM shardring.shard_group AS g, shardring.slot_blocks('{a,b}', g.slots) AS b WHERE g.ring = 'many' AND g.version = add_groups.version;
+	FROM shardring.shard_group AS g, shardring_internal.slot_blocks('{a,b}', g.slots) AS b WHERE g.ring = 'many' AND g.version = add_groups.version;
 END $$;
 SET client_min_messages = error;
 SELECT add_groups(1, 'g', 1);

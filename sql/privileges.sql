@@ -28,7 +28,7 @@ CREATE EXTENSION shardring;
 CREATE TABLE words AS
 	SELECT DISTINCT w[1] AS word
 	FROM pg_proc AS p, LATERAL regexp_matches(coalesce(pg_get_function_sqlbody(p.oid), p.prosrc), '[a-z_0-9]+', 'g') AS w
-	WHERE p.pronamespace = 'shardring'::regnamespace
+	WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[])
 	UNION SELECT unnest('{md5,bit_in,textin,textout,int8out,uuid_out,texteq,int8,int4,text}'::text[]);
 DROP EXTENSION shardring;
 GRANT SELECT ON words TO regress_shardring_user;
@@ -150,7 +150,7 @@ WHERE p.pronamespace = 'evil'::regnamespace;
 SELECT shardring.create_ring('r'), shardring.add_group('r', 'a', '{a}'), shardring.add_group('r', 'b', '{b}'), shardring.activate('r');
 SELECT shardring.draft_version('r'), shardring.add_group('r', 'c', '{c}');
 -- no function runs with other rights than its caller's
-SELECT p.oid::regprocedure FROM pg_proc AS p WHERE p.pronamespace = 'shardring'::regnamespace AND p.prosecdef;
+SELECT p.oid::regprocedure FROM pg_proc AS p WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[]) AND p.prosecdef;
 -- it may read all of our tables and views, and do nothing else with them
 SELECT c.oid::regclass, p.privilege
 FROM pg_class AS c, unnest('{SELECT,INSERT,UPDATE,DELETE,TRUNCATE,REFERENCES,TRIGGER}'::text[]) AS p (privilege)
@@ -160,7 +160,7 @@ SELECT has_schema_privilege('regress_shardring_user', 'shardring', 'USAGE') AS u
 -- of the functions, it may call those that read
 SELECT p.proname, count(*) AS overloads, bool_and(has_function_privilege('regress_shardring_user', p.oid, 'EXECUTE')) AS may
 FROM pg_proc AS p
-WHERE p.pronamespace = 'shardring'::regnamespace AND p.proname IN (
+WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[]) AND p.proname IN (
 	'create_ring', 'draft_version', 'add_group', 'remove_group', 'set_weight', 'set_vnodes', 'assign_slots', 'pin', 'pin_key', 'unpin',
 	'seal', 'activate', 'drop_version', 'prune', 'drop_ring', 'import_version',
 	'key_position', 'bytes_position', 'shard_for', 'shard_at', 'locate', 'replicas_for', 'active_version', 'require_version', 'version_at',
@@ -169,8 +169,14 @@ WHERE p.pronamespace = 'shardring'::regnamespace AND p.proname IN (
 GROUP BY p.proname ORDER BY bool_and(has_function_privilege('regress_shardring_user', p.oid, 'EXECUTE')), p.proname;
 -- and no function that writes to our tables
 SELECT p.oid::regprocedure FROM pg_proc AS p
-WHERE p.pronamespace = 'shardring'::regnamespace AND has_function_privilege('regress_shardring_user', p.oid, 'EXECUTE')
+WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[]) AND has_function_privilege('regress_shardring_user', p.oid, 'EXECUTE')
 	AND coalesce(pg_get_function_sqlbody(p.oid), p.prosrc) ~* '(insert\s+into|update|delete\s+from|truncate)\s+shardring\.';
+-- of those that nobody calls by hand, what the ones it may call run with its
+-- rights, and no other
+SELECT p.oid::regprocedure AS internal FROM pg_proc AS p
+WHERE p.pronamespace = 'shardring_internal'::regnamespace AND has_function_privilege('regress_shardring_user', p.oid, 'EXECUTE')
+ORDER BY p.oid::regprocedure::text COLLATE "C";
+SELECT has_schema_privilege('regress_shardring_user', 'shardring_internal', 'USAGE') AS usage, has_schema_privilege('regress_shardring_user', 'shardring_internal', 'CREATE') AS create;
 GRANT SELECT ON keys TO regress_shardring_user;
 SET ROLE regress_shardring_user;
 SELECT call, run(call) FROM unnest(ARRAY[
@@ -185,21 +191,21 @@ SELECT call, run(call) FROM unnest(ARRAY[
 	$$SELECT shardring.create_ring('mine')$$, $$SELECT shardring.draft_version('r')$$, $$SELECT shardring.add_group('r', 'd', '{d}')$$, $$SELECT shardring.remove_group('r', 'c')$$,
 	$$SELECT shardring.set_weight('r', 'c', 2)$$, $$SELECT shardring.set_vnodes('r', 2)$$, $$SELECT shardring.assign_slots('r', 'c', '{[0,1)}', 'd')$$,
 	$$SELECT shardring.pin('r', 1, 'c')$$, $$SELECT shardring.pin_key('r', 'a', 'c')$$, $$SELECT shardring.unpin('r', 1)$$, $$SELECT shardring.seal('r')$$, $$SELECT shardring.activate('r')$$,
-	$$SELECT shardring.drop_version('r', 2)$$, $$SELECT shardring.prune('r', 1)$$, $$SELECT shardring.drop_ring('r')$$, $$SELECT shardring.erase_versions('r', NULL)$$,
+	$$SELECT shardring.drop_version('r', 2)$$, $$SELECT shardring.prune('r', 1)$$, $$SELECT shardring.drop_ring('r')$$, $$SELECT shardring_internal.erase_versions('r', NULL)$$,
 	$$INSERT INTO shardring.shard_pin VALUES ('r', 2, 1, 'c')$$, $$UPDATE shardring.shard_group SET weight = 2$$, $$DELETE FROM shardring.ring$$, $$TRUNCATE shardring.activation$$,
 	$$SELECT FROM shardring.ring FOR UPDATE$$, $$LOCK shardring.ring IN EXCLUSIVE MODE$$,
 	$$CREATE FUNCTION shardring.mine() RETURNS int LANGUAGE sql RETURN 1$$, $$CREATE TABLE mine (r text REFERENCES shardring.ring)$$,
 	$$CREATE TRIGGER mine AFTER INSERT ON shardring.ring EXECUTE FUNCTION shardring.guard('a')$$, $$ALTER TABLE shardring.ring DISABLE TRIGGER ALL$$, $$DROP EXTENSION shardring$$]) AS call;
 -- not even with what it may set
 SET shardring.dropping = on;
-SELECT run('DELETE FROM shardring.ring_version'), run($$SELECT shardring.erase_versions('r', NULL)$$);
+SELECT run('DELETE FROM shardring.ring_version'), run($$SELECT shardring_internal.erase_versions('r', NULL)$$);
 RESET shardring.dropping;
 RESET ROLE;
 SELECT count(*) FROM shardring.ring_version;
 
 -- A role that was granted the functions and the tables can run it all, without
 -- being a superuser.
-GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA shardring TO regress_shardring_operator;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA shardring, shardring_internal TO regress_shardring_operator;
 GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA shardring TO regress_shardring_operator;
 SET ROLE regress_shardring_operator;
 SELECT call, run(call) AS error FROM unnest(ARRAY[

@@ -17,12 +17,12 @@ BEGIN
 END $$;
 
 -- as libpq reads it: quoted, and without what only the wrapper knows
-SELECT regexp_replace(shardring.connect_string('self'), '(host|port|dbname)=''[^'']*''', '\1', 'g');
-SELECT shardring.connect_string('nobody');
+SELECT regexp_replace(shardring_internal.connect_string('self'), '(host|port|dbname)=''[^'']*''', '\1', 'g');
+SELECT shardring_internal.connect_string('nobody');
 CREATE ROLE regress_shardring_stranger;
-GRANT EXECUTE ON FUNCTION shardring.connect_string(text) TO regress_shardring_stranger;
+GRANT EXECUTE ON FUNCTION shardring_internal.connect_string(text) TO regress_shardring_stranger;
 SET ROLE regress_shardring_stranger;
-SELECT shardring.connect_string('self');
+SELECT shardring_internal.connect_string('self');
 RESET ROLE;
 
 -- a ring that is not there
@@ -48,7 +48,7 @@ SELECT shardring.drop_ring('empty');
 -- what is asked, and said
 CREATE FUNCTION ask(server text, statement text, VARIADIC arguments text[] DEFAULT '{}')
 RETURNS TABLE (error text, answer text[]) LANGUAGE sql AS $$
-	SELECT a.error, a.answer FROM shardring.ask_servers(ARRAY[server], statement, arguments) AS a
+	SELECT a.error, a.answer FROM shardring_internal.ask_servers(ARRAY[server], statement, arguments) AS a
 $$;
 SELECT * FROM ask('self', 'SELECT $1, $2::int + 1, NULL', 'é', '41');
 SELECT * FROM ask('self', 'SELECT current_setting(''application_name'')');
@@ -59,9 +59,9 @@ SELECT * FROM ask('self', 'SELECT 1/0');
 SELECT * FROM ask('twice', 'SELECT 1');
 SELECT * FROM ask('nobody', 'SELECT 1');
 SELECT * FROM ask('self', NULL);
-SELECT shardring.ask_servers('{self,NULL}', 'SELECT 1', '{}');
-SELECT shardring.ask_servers('{self}', 'SELECT $1', '{NULL}');
-SELECT count(*) FROM shardring.ask_servers('{}', 'SELECT 1', '{}');
+SELECT shardring_internal.ask_servers('{self,NULL}', 'SELECT 1', '{}');
+SELECT shardring_internal.ask_servers('{self}', 'SELECT $1', '{NULL}');
+SELECT count(*) FROM shardring_internal.ask_servers('{}', 'SELECT 1', '{}');
 
 -- how many partitions PL/Proxy has, where there is none: by a server that looks
 -- like one of its own

@@ -19,7 +19,7 @@ FROM generate_series(0, 7) AS n;
 SELECT shardring.activate('orders'), shardring.draft_version('orders');
 SELECT shardring.add_group('orders', 'node-8', ARRAY['s8']);
 \o
-SELECT rtrim(shardring.ring_svg('orders', 2, 1), E'\n');
+SELECT rtrim(shardring.ring_svg('orders', 1, 2), E'\n');
 END
 cp "$WORK/ring.svg" "$TREE/extension/doc/ring.svg"
 echo "extension/doc/ring.svg: $(wc -c <"$TREE/extension/doc/ring.svg") bytes"

@@ -1,4 +1,7 @@
-/* ---------- Tables ---------- */
+/*
+ * 10-tables.sql
+ *		The tables, and the view that spreads slots out.
+ */
 
 /*
  * Fingerprints are checked without a regular expression: where there is no
@@ -55,7 +58,7 @@ CREATE TABLE shardring.ring_version
 	ring text COLLATE "C" NOT NULL,
 	version integer NOT NULL,
 	parent integer,
-	drafted_on integer,
+	base_active integer,
 	vnodes integer NOT NULL,
 	sealed_at timestamp with time zone,
 	fingerprint text COLLATE "C",
@@ -89,7 +92,7 @@ COMMENT ON COLUMN shardring.ring_version.version IS
 	'number of the version: 1, 2, 3 ..., at most 999999999; never used twice';
 COMMENT ON COLUMN shardring.ring_version.parent IS
 	'the version it was copied from; NULL for the first';
-COMMENT ON COLUMN shardring.ring_version.drafted_on IS
+COMMENT ON COLUMN shardring.ring_version.base_active IS
 	'the version that was active when it was drafted';
 COMMENT ON COLUMN shardring.ring_version.vnodes IS
 	'points of a group of weight 1';

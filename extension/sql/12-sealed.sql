@@ -1,5 +1,6 @@
 /*
- * ---------- Triggers: a sealed version never changes ----------
+ * 12-sealed.sql
+ *		Triggers: a sealed version never changes.
  *
  * Rows may come in any order (a restore), so nothing asks for a row in
  * another table.  Deleting whole versions, or the numbers and the history of a
@@ -7,7 +8,7 @@
  * inside erase_versions and drop_ring only.
  */
 
-CREATE FUNCTION shardring.keep_ring() RETURNS trigger
+CREATE FUNCTION shardring_internal.protect_ring() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -47,16 +48,16 @@ BEGIN
 	RETURN NEW;
 END
 $body$;
-COMMENT ON FUNCTION shardring.keep_ring() IS
+COMMENT ON FUNCTION shardring_internal.protect_ring() IS
 	'trigger: what of a ring may change, and how';
-REVOKE EXECUTE ON FUNCTION shardring.keep_ring() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION shardring_internal.protect_ring() FROM PUBLIC;
 
 /*
  * The row itself is being locked by whoever fires this, so OLD is the last
  * state: after waiting for a seal, READ COMMITTED fires it with the sealed
  * row, and REPEATABLE READ does not get here.
  */
-CREATE FUNCTION shardring.keep_version() RETURNS trigger
+CREATE FUNCTION shardring_internal.protect_version() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -67,17 +68,17 @@ BEGIN
 		RETURN OLD;
 	END IF;
 	IF OLD.sealed_at IS NOT NULL THEN
-		PERFORM shardring.refuse_sealed(OLD.ring, OLD.version);
+		PERFORM shardring_internal.refuse_sealed(OLD.ring, OLD.version);
 	END IF;
 	IF NEW.ring <> OLD.ring OR NEW.version <> OLD.version THEN
-		PERFORM shardring.refuse_rekey(OLD.ring, OLD.version);
+		PERFORM shardring_internal.refuse_rekey(OLD.ring, OLD.version);
 	END IF;
 	RETURN NEW;
 END
 $body$;
-COMMENT ON FUNCTION shardring.keep_version() IS
+COMMENT ON FUNCTION shardring_internal.protect_version() IS
 	'trigger: a sealed version is not updated or deleted';
-REVOKE EXECUTE ON FUNCTION shardring.keep_version() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION shardring_internal.protect_version() FROM PUBLIC;
 
 /*
  * Holds the version FOR SHARE, so that it is not sealed during an edit.  The
@@ -85,7 +86,7 @@ REVOKE EXECUTE ON FUNCTION shardring.keep_version() FROM PUBLIC;
  * function takes these locks the other way round, and one of the two may end
  * with 40P01.
  */
-CREATE FUNCTION shardring.keep_rows() RETURNS trigger
+CREATE FUNCTION shardring_internal.protect_rows() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -102,20 +103,20 @@ BEGIN
 	WHERE v.ring = OLD.ring AND v.version = OLD.version
 	FOR SHARE;
 	IF sealed THEN
-		PERFORM shardring.refuse_sealed(OLD.ring, OLD.version);
+		PERFORM shardring_internal.refuse_sealed(OLD.ring, OLD.version);
 	END IF;
 	IF TG_OP = 'DELETE' THEN
 		RETURN OLD;
 	END IF;
 	IF NEW.ring <> OLD.ring OR NEW.version <> OLD.version THEN
-		PERFORM shardring.refuse_rekey(OLD.ring, OLD.version);
+		PERFORM shardring_internal.refuse_rekey(OLD.ring, OLD.version);
 	END IF;
 	RETURN NEW;
 END
 $body$;
-COMMENT ON FUNCTION shardring.keep_rows() IS
+COMMENT ON FUNCTION shardring_internal.protect_rows() IS
 	'trigger: rows of a sealed version are not updated or deleted';
-REVOKE EXECUTE ON FUNCTION shardring.keep_rows() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION shardring_internal.protect_rows() FROM PUBLIC;
 
 /*
  * A restore brings back at most as many rows as the version was sealed with,
@@ -124,7 +125,7 @@ REVOKE EXECUTE ON FUNCTION shardring.keep_rows() FROM PUBLIC;
  * version that our snapshot is too old to show cannot be held, so rows of it
  * are refused.
  */
-CREATE FUNCTION shardring.keep_counts() RETURNS trigger
+CREATE FUNCTION shardring_internal.limit_rows() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -150,14 +151,15 @@ BEGIN
 			LEFT JOIN shardring.ring_version AS v
 				ON v.ring = i.ring AND v.version = i.version
 		WHERE v.version IS NULL
-			AND shardring.version_exists(i.ring, i.version)
+			AND shardring_internal.version_exists(i.ring, i.version)
 		LIMIT 1;
 		EXIT WHEN NOT FOUND;
 		/* READ COMMITTED sees it the next time */
 		IF current_setting('transaction_isolation') = ANY (
 			ARRAY['repeatable read', 'serializable'])
 		THEN
-			PERFORM shardring.refuse_snapshot(changed.ring, changed.version);
+			PERFORM shardring_internal.refuse_snapshot(
+				changed.ring, changed.version);
 		END IF;
 	END LOOP;
 	SELECT v.ring, v.version INTO changed
@@ -178,16 +180,17 @@ BEGIN
 	ORDER BY v.ring, v.version
 	LIMIT 1;
 	IF FOUND THEN
-		PERFORM shardring.refuse_sealed(changed.ring, changed.version);
+		PERFORM shardring_internal.refuse_sealed(
+			changed.ring, changed.version);
 	END IF;
 	RETURN NULL;
 END
 $body$;
-COMMENT ON FUNCTION shardring.keep_counts() IS
+COMMENT ON FUNCTION shardring_internal.limit_rows() IS
 	'trigger: a sealed version gets no more rows than it was sealed with';
-REVOKE EXECUTE ON FUNCTION shardring.keep_counts() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION shardring_internal.limit_rows() FROM PUBLIC;
 
-CREATE FUNCTION shardring.keep_table() RETURNS trigger
+CREATE FUNCTION shardring_internal.refuse_truncate_sealed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -207,16 +210,17 @@ BEGIN
 	ORDER BY v.ring, v.version
 	LIMIT 1;
 	IF FOUND THEN
-		PERFORM shardring.refuse_sealed(kept.ring, kept.version);
+		PERFORM shardring_internal.refuse_sealed(kept.ring, kept.version);
 	END IF;
 	RETURN NULL;
 END
 $body$;
-COMMENT ON FUNCTION shardring.keep_table() IS
+COMMENT ON FUNCTION shardring_internal.refuse_truncate_sealed() IS
 	'trigger: no TRUNCATE while there is a sealed version';
-REVOKE EXECUTE ON FUNCTION shardring.keep_table() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION shardring_internal.refuse_truncate_sealed()
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.keep_owner() RETURNS trigger
+CREATE FUNCTION shardring_internal.refuse_delete_ring() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -231,12 +235,12 @@ BEGIN
 	RETURN OLD;
 END
 $body$;
-COMMENT ON FUNCTION shardring.keep_owner() IS
+COMMENT ON FUNCTION shardring_internal.refuse_delete_ring() IS
 	'trigger: a ring is not deleted before its versions';
-REVOKE EXECUTE ON FUNCTION shardring.keep_owner() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION shardring_internal.refuse_delete_ring() FROM PUBLIC;
 
 /* Clients and open transactions hold the number, not the name. */
-CREATE FUNCTION shardring.keep_shard() RETURNS trigger
+CREATE FUNCTION shardring_internal.protect_shard() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -257,11 +261,11 @@ BEGIN
 		HINT = 'Only its server can be changed.';
 END
 $body$;
-COMMENT ON FUNCTION shardring.keep_shard() IS
+COMMENT ON FUNCTION shardring_internal.protect_shard() IS
 	'trigger: of a shard only the server changes';
-REVOKE EXECUTE ON FUNCTION shardring.keep_shard() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION shardring_internal.protect_shard() FROM PUBLIC;
 
-CREATE FUNCTION shardring.keep_activation() RETURNS trigger
+CREATE FUNCTION shardring_internal.protect_activation() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -276,11 +280,11 @@ BEGIN
 		HINT = 'It goes with the ring, by shardring.drop_ring.';
 END
 $body$;
-COMMENT ON FUNCTION shardring.keep_activation() IS
+COMMENT ON FUNCTION shardring_internal.protect_activation() IS
 	'trigger: what was active when is not changed afterwards';
-REVOKE EXECUTE ON FUNCTION shardring.keep_activation() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION shardring_internal.protect_activation() FROM PUBLIC;
 
-CREATE FUNCTION shardring.keep_with_rings() RETURNS trigger
+CREATE FUNCTION shardring_internal.refuse_truncate_rings() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -294,11 +298,12 @@ BEGIN
 	RETURN NULL;
 END
 $body$;
-COMMENT ON FUNCTION shardring.keep_with_rings() IS
+COMMENT ON FUNCTION shardring_internal.refuse_truncate_rings() IS
 	'trigger: no TRUNCATE while there is a ring';
-REVOKE EXECUTE ON FUNCTION shardring.keep_with_rings() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION shardring_internal.refuse_truncate_rings()
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.refuse_sealed(ring text, version integer)
+CREATE FUNCTION shardring_internal.refuse_sealed(ring text, version integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -309,10 +314,12 @@ BEGIN
 		HINT = 'Draft a new version and edit that.';
 END
 $body$;
-COMMENT ON FUNCTION shardring.refuse_sealed(text, integer) IS
-	'internal: the error of whoever edits a sealed version';
+COMMENT ON FUNCTION shardring_internal.refuse_sealed(text, integer) IS
+	'the error of whoever edits a sealed version';
+REVOKE EXECUTE ON FUNCTION shardring_internal.refuse_sealed(text, integer)
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.refuse_snapshot(ring text, version integer)
+CREATE FUNCTION shardring_internal.refuse_snapshot(ring text, version integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -323,17 +330,21 @@ BEGIN
 		USING ERRCODE = 'serialization_failure';
 END
 $body$;
-COMMENT ON FUNCTION shardring.refuse_snapshot(text, integer) IS
-	'internal: the error of whoever sees an old state of a version';
+COMMENT ON FUNCTION shardring_internal.refuse_snapshot(text, integer) IS
+	'the error of whoever sees an old state of a version';
+REVOKE EXECUTE ON FUNCTION shardring_internal.refuse_snapshot(text, integer)
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.version_exists(ring text, version integer)
+CREATE FUNCTION shardring_internal.version_exists(ring text, version integer)
 RETURNS boolean
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 100
 AS 'MODULE_PATHNAME', 'shardring_version_exists';
-COMMENT ON FUNCTION shardring.version_exists(text, integer) IS
-	'internal: whether there is such a version, also if it cannot be seen yet';
+COMMENT ON FUNCTION shardring_internal.version_exists(text, integer) IS
+	'whether there is such a version, also if it cannot be seen yet';
+REVOKE EXECUTE ON FUNCTION shardring_internal.version_exists(text, integer)
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.refuse_rekey(ring text, version integer)
+CREATE FUNCTION shardring_internal.refuse_rekey(ring text, version integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -345,101 +356,110 @@ BEGIN
 		USING ERRCODE = 'object_not_in_prerequisite_state';
 END
 $body$;
-COMMENT ON FUNCTION shardring.refuse_rekey(text, integer) IS
-	'internal: the error of whoever gives a row another ring or version';
+COMMENT ON FUNCTION shardring_internal.refuse_rekey(text, integer) IS
+	'the error of whoever gives a row another ring or version';
+REVOKE EXECUTE ON FUNCTION shardring_internal.refuse_rekey(text, integer)
+	FROM PUBLIC;
 
-CREATE TRIGGER ring_keep
+CREATE TRIGGER ring_protect
 	BEFORE UPDATE ON shardring.ring
 	FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*)
-	EXECUTE FUNCTION shardring.keep_ring();
-COMMENT ON TRIGGER ring_keep ON shardring.ring IS
+	EXECUTE FUNCTION shardring_internal.protect_ring();
+COMMENT ON TRIGGER ring_protect ON shardring.ring IS
 	'a ring keeps its hash and goes forward';
-CREATE TRIGGER ring_keep_owner
+CREATE TRIGGER ring_refuse_delete
 	BEFORE DELETE ON shardring.ring
-	FOR EACH ROW EXECUTE FUNCTION shardring.keep_owner();
-COMMENT ON TRIGGER ring_keep_owner ON shardring.ring IS
+	FOR EACH ROW EXECUTE FUNCTION shardring_internal.refuse_delete_ring();
+COMMENT ON TRIGGER ring_refuse_delete ON shardring.ring IS
 	'a ring stays while it has versions';
-CREATE TRIGGER ring_keep_table
+CREATE TRIGGER ring_refuse_truncate
 	BEFORE TRUNCATE ON shardring.ring
-	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
-COMMENT ON TRIGGER ring_keep_table ON shardring.ring IS
+	FOR EACH STATEMENT
+	EXECUTE FUNCTION shardring_internal.refuse_truncate_sealed();
+COMMENT ON TRIGGER ring_refuse_truncate ON shardring.ring IS
 	'no TRUNCATE while there is a sealed version';
-CREATE TRIGGER ring_version_keep
+CREATE TRIGGER ring_version_protect
 	BEFORE UPDATE OR DELETE ON shardring.ring_version
-	FOR EACH ROW EXECUTE FUNCTION shardring.keep_version();
-COMMENT ON TRIGGER ring_version_keep ON shardring.ring_version IS
+	FOR EACH ROW EXECUTE FUNCTION shardring_internal.protect_version();
+COMMENT ON TRIGGER ring_version_protect ON shardring.ring_version IS
 	'a sealed version stays as it is';
-CREATE TRIGGER ring_version_keep_table
+CREATE TRIGGER ring_version_refuse_truncate
 	BEFORE TRUNCATE ON shardring.ring_version
-	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
-COMMENT ON TRIGGER ring_version_keep_table ON shardring.ring_version IS
+	FOR EACH STATEMENT
+	EXECUTE FUNCTION shardring_internal.refuse_truncate_sealed();
+COMMENT ON TRIGGER ring_version_refuse_truncate ON shardring.ring_version IS
 	'no TRUNCATE while there is a sealed version';
-CREATE TRIGGER shard_group_keep
+CREATE TRIGGER shard_group_protect
 	BEFORE UPDATE OR DELETE ON shardring.shard_group
-	FOR EACH ROW EXECUTE FUNCTION shardring.keep_rows();
-COMMENT ON TRIGGER shard_group_keep ON shardring.shard_group IS
+	FOR EACH ROW EXECUTE FUNCTION shardring_internal.protect_rows();
+COMMENT ON TRIGGER shard_group_protect ON shardring.shard_group IS
 	'rows of a sealed version stay as they are';
-CREATE TRIGGER shard_group_keep_counts
+CREATE TRIGGER shard_group_limit
 	AFTER INSERT ON shardring.shard_group
 	REFERENCING NEW TABLE AS inserted
-	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_counts();
-COMMENT ON TRIGGER shard_group_keep_counts ON shardring.shard_group IS
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring_internal.limit_rows();
+COMMENT ON TRIGGER shard_group_limit ON shardring.shard_group IS
 	'a sealed version gets no more rows';
-CREATE TRIGGER shard_group_keep_table
+CREATE TRIGGER shard_group_refuse_truncate
 	BEFORE TRUNCATE ON shardring.shard_group
-	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
-COMMENT ON TRIGGER shard_group_keep_table ON shardring.shard_group IS
+	FOR EACH STATEMENT
+	EXECUTE FUNCTION shardring_internal.refuse_truncate_sealed();
+COMMENT ON TRIGGER shard_group_refuse_truncate ON shardring.shard_group IS
 	'no TRUNCATE while there is a sealed version';
-CREATE TRIGGER shard_map_keep
+CREATE TRIGGER shard_map_protect
 	BEFORE UPDATE OR DELETE ON shardring.shard_map
-	FOR EACH ROW EXECUTE FUNCTION shardring.keep_rows();
-COMMENT ON TRIGGER shard_map_keep ON shardring.shard_map IS
+	FOR EACH ROW EXECUTE FUNCTION shardring_internal.protect_rows();
+COMMENT ON TRIGGER shard_map_protect ON shardring.shard_map IS
 	'rows of a sealed version stay as they are';
-CREATE TRIGGER shard_map_keep_counts
+CREATE TRIGGER shard_map_limit
 	AFTER INSERT ON shardring.shard_map
 	REFERENCING NEW TABLE AS inserted
-	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_counts();
-COMMENT ON TRIGGER shard_map_keep_counts ON shardring.shard_map IS
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring_internal.limit_rows();
+COMMENT ON TRIGGER shard_map_limit ON shardring.shard_map IS
 	'a sealed version gets no more rows';
-CREATE TRIGGER shard_map_keep_table
+CREATE TRIGGER shard_map_refuse_truncate
 	BEFORE TRUNCATE ON shardring.shard_map
-	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
-COMMENT ON TRIGGER shard_map_keep_table ON shardring.shard_map IS
+	FOR EACH STATEMENT
+	EXECUTE FUNCTION shardring_internal.refuse_truncate_sealed();
+COMMENT ON TRIGGER shard_map_refuse_truncate ON shardring.shard_map IS
 	'no TRUNCATE while there is a sealed version';
-CREATE TRIGGER shard_pin_keep
+CREATE TRIGGER shard_pin_protect
 	BEFORE UPDATE OR DELETE ON shardring.shard_pin
-	FOR EACH ROW EXECUTE FUNCTION shardring.keep_rows();
-COMMENT ON TRIGGER shard_pin_keep ON shardring.shard_pin IS
+	FOR EACH ROW EXECUTE FUNCTION shardring_internal.protect_rows();
+COMMENT ON TRIGGER shard_pin_protect ON shardring.shard_pin IS
 	'rows of a sealed version stay as they are';
-CREATE TRIGGER shard_pin_keep_counts
+CREATE TRIGGER shard_pin_limit
 	AFTER INSERT ON shardring.shard_pin
 	REFERENCING NEW TABLE AS inserted
-	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_counts();
-COMMENT ON TRIGGER shard_pin_keep_counts ON shardring.shard_pin IS
+	FOR EACH STATEMENT EXECUTE FUNCTION shardring_internal.limit_rows();
+COMMENT ON TRIGGER shard_pin_limit ON shardring.shard_pin IS
 	'a sealed version gets no more rows';
-CREATE TRIGGER shard_pin_keep_table
+CREATE TRIGGER shard_pin_refuse_truncate
 	BEFORE TRUNCATE ON shardring.shard_pin
-	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_table();
-COMMENT ON TRIGGER shard_pin_keep_table ON shardring.shard_pin IS
+	FOR EACH STATEMENT
+	EXECUTE FUNCTION shardring_internal.refuse_truncate_sealed();
+COMMENT ON TRIGGER shard_pin_refuse_truncate ON shardring.shard_pin IS
 	'no TRUNCATE while there is a sealed version';
-CREATE TRIGGER shard_keep
+CREATE TRIGGER shard_protect
 	BEFORE UPDATE OR DELETE ON shardring.shard
-	FOR EACH ROW EXECUTE FUNCTION shardring.keep_shard();
-COMMENT ON TRIGGER shard_keep ON shardring.shard IS
+	FOR EACH ROW EXECUTE FUNCTION shardring_internal.protect_shard();
+COMMENT ON TRIGGER shard_protect ON shardring.shard IS
 	'a shard keeps its name and number';
-CREATE TRIGGER shard_keep_table
+CREATE TRIGGER shard_refuse_truncate
 	BEFORE TRUNCATE ON shardring.shard
-	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_with_rings();
-COMMENT ON TRIGGER shard_keep_table ON shardring.shard IS
+	FOR EACH STATEMENT
+	EXECUTE FUNCTION shardring_internal.refuse_truncate_rings();
+COMMENT ON TRIGGER shard_refuse_truncate ON shardring.shard IS
 	'no TRUNCATE while there is a ring';
-CREATE TRIGGER activation_keep
+CREATE TRIGGER activation_protect
 	BEFORE UPDATE OR DELETE ON shardring.activation
-	FOR EACH ROW EXECUTE FUNCTION shardring.keep_activation();
-COMMENT ON TRIGGER activation_keep ON shardring.activation IS
+	FOR EACH ROW EXECUTE FUNCTION shardring_internal.protect_activation();
+COMMENT ON TRIGGER activation_protect ON shardring.activation IS
 	'the history stays as it is';
-CREATE TRIGGER activation_keep_table
+CREATE TRIGGER activation_refuse_truncate
 	BEFORE TRUNCATE ON shardring.activation
-	FOR EACH STATEMENT EXECUTE FUNCTION shardring.keep_with_rings();
-COMMENT ON TRIGGER activation_keep_table ON shardring.activation IS
+	FOR EACH STATEMENT
+	EXECUTE FUNCTION shardring_internal.refuse_truncate_rings();
+COMMENT ON TRIGGER activation_refuse_truncate ON shardring.activation IS
 	'no TRUNCATE while there is a ring';
 

@@ -1,10 +1,11 @@
 /*
- * ---------- Define: what the functions below share ----------
+ * 20-require.sql
+ *		What the functions that define rings share.
  *
  * An argument may be NULL where its default is; otherwise NULL is refused.
  */
 
-CREATE FUNCTION shardring.refuse_null(VARIADIC arguments text[])
+CREATE FUNCTION shardring_internal.refuse_null(VARIADIC arguments text[])
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -18,10 +19,11 @@ BEGIN
 	END LOOP;
 END
 $body$;
-COMMENT ON FUNCTION shardring.refuse_null(text[]) IS
-	'internal: takes names and values in turn, raises where a value is NULL';
+COMMENT ON FUNCTION shardring_internal.refuse_null(text[]) IS
+	'takes names and values in turn, raises where a value is NULL';
 
-CREATE FUNCTION shardring.require_name(what text, name text, longest integer)
+CREATE FUNCTION shardring_internal.require_name(
+	what text, name text, longest integer)
 RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -33,17 +35,20 @@ BEGIN
 	END IF;
 END
 $body$;
-COMMENT ON FUNCTION shardring.require_name(text, text, integer) IS
-	'internal: raises when a name is empty or too long';
+COMMENT ON FUNCTION shardring_internal.require_name(text, text, integer) IS
+	'raises when a name is empty or too long';
+REVOKE EXECUTE ON FUNCTION shardring_internal.require_name(text, text, integer)
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.require_ring(ring text) RETURNS shardring.ring
+CREATE FUNCTION shardring_internal.require_ring(ring text)
+RETURNS shardring.ring
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
 	found_row shardring.ring;
 BEGIN
-	PERFORM shardring.refuse_null('ring', ring);
+	PERFORM shardring_internal.refuse_null('ring', ring);
 	SELECT r.* INTO found_row FROM shardring.ring AS r
 	WHERE r.ring = require_ring.ring COLLATE "C";
 	IF NOT FOUND THEN
@@ -53,15 +58,15 @@ BEGIN
 	RETURN found_row;
 END
 $body$;
-COMMENT ON FUNCTION shardring.require_ring(text) IS
-	'internal: the row of a ring, which must exist';
+COMMENT ON FUNCTION shardring_internal.require_ring(text) IS
+	'the row of a ring, which must exist';
 
 /*
  * A real UPDATE, not FOR UPDATE: only that makes a REPEATABLE READ
  * transaction fail cleanly (40001) when somebody else changed the set of
  * versions after its snapshot.
  */
-CREATE FUNCTION shardring.lock_ring(ring text) RETURNS shardring.ring
+CREATE FUNCTION shardring_internal.lock_ring(ring text) RETURNS shardring.ring
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -78,11 +83,11 @@ BEGIN
 	RETURN locked;
 END
 $body$;
-COMMENT ON FUNCTION shardring.lock_ring(text) IS
-	'internal: locks a ring until the transaction ends, returns its row';
-REVOKE EXECUTE ON FUNCTION shardring.lock_ring(text) FROM PUBLIC;
+COMMENT ON FUNCTION shardring_internal.lock_ring(text) IS
+	'locks a ring until the transaction ends, returns its row';
+REVOKE EXECUTE ON FUNCTION shardring_internal.lock_ring(text) FROM PUBLIC;
 
-CREATE FUNCTION shardring.only_draft(ring text) RETURNS integer
+CREATE FUNCTION shardring_internal.only_draft(ring text) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -107,11 +112,12 @@ BEGIN
 	RETURN drafts[1];
 END
 $body$;
-COMMENT ON FUNCTION shardring.only_draft(text) IS
-	'internal: the number of the only draft of a ring';
+COMMENT ON FUNCTION shardring_internal.only_draft(text) IS
+	'the number of the only draft of a ring';
+REVOKE EXECUTE ON FUNCTION shardring_internal.only_draft(text) FROM PUBLIC;
 
 /* A real UPDATE for the reason given at lock_ring. */
-CREATE FUNCTION shardring.lock_draft(ring text, version integer)
+CREATE FUNCTION shardring_internal.lock_draft(ring text, version integer)
 RETURNS shardring.ring_version
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -120,9 +126,9 @@ DECLARE
 	target integer := version;
 	locked shardring.ring_version;
 BEGIN
-	PERFORM shardring.require_ring(ring);
+	PERFORM shardring_internal.require_ring(ring);
 	IF target IS NULL THEN
-		target := shardring.only_draft(ring);
+		target := shardring_internal.only_draft(ring);
 	END IF;
 	UPDATE shardring.ring_version AS v SET vnodes = v.vnodes
 	WHERE v.ring = lock_draft.ring COLLATE "C" AND v.version = target
@@ -131,16 +137,17 @@ BEGIN
 	IF FOUND THEN
 		RETURN locked;
 	END IF;
-	PERFORM shardring.require_row(ring, target);
-	PERFORM shardring.refuse_sealed(ring, target);
+	PERFORM shardring_internal.require_row(ring, target);
+	PERFORM shardring_internal.refuse_sealed(ring, target);
 	RETURN NULL;
 END
 $body$;
-COMMENT ON FUNCTION shardring.lock_draft(text, integer) IS
-	'internal: locks a draft until the transaction ends, returns its row';
-REVOKE EXECUTE ON FUNCTION shardring.lock_draft(text, integer) FROM PUBLIC;
+COMMENT ON FUNCTION shardring_internal.lock_draft(text, integer) IS
+	'locks a draft until the transaction ends, returns its row';
+REVOKE EXECUTE ON FUNCTION shardring_internal.lock_draft(text, integer)
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.require_row(ring text, version integer)
+CREATE FUNCTION shardring_internal.require_row(ring text, version integer)
 RETURNS shardring.ring_version
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -158,10 +165,12 @@ BEGIN
 	RETURN found_row;
 END
 $body$;
-COMMENT ON FUNCTION shardring.require_row(text, integer) IS
-	'internal: the row of a version, which must exist';
+COMMENT ON FUNCTION shardring_internal.require_row(text, integer) IS
+	'the row of a version, which must exist';
+REVOKE EXECUTE ON FUNCTION shardring_internal.require_row(text, integer)
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.require_group(
+CREATE FUNCTION shardring_internal.require_group(
 	ring text, version integer, group_name text)
 RETURNS shardring.shard_group
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -183,14 +192,16 @@ BEGIN
 	RETURN found_row;
 END
 $body$;
-COMMENT ON FUNCTION shardring.require_group(text, integer, text) IS
-	'internal: the row of a group, which must exist';
+COMMENT ON FUNCTION shardring_internal.require_group(text, integer, text) IS
+	'the row of a group, which must exist';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.require_group(text, integer, text) FROM PUBLIC;
 
 /*
  * Rows without a version can be left by plain SQL that ran beside a drop.
  * They must not become part of a new version that gets their number.
  */
-CREATE FUNCTION shardring.require_unused(ring text, version integer)
+CREATE FUNCTION shardring_internal.require_unused(ring text, version integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -213,10 +224,12 @@ BEGIN
 	END IF;
 END
 $body$;
-COMMENT ON FUNCTION shardring.require_unused(text, integer) IS
-	'internal: raises when a version that is to be made has rows already';
+COMMENT ON FUNCTION shardring_internal.require_unused(text, integer) IS
+	'raises when a version that is to be made has rows already';
+REVOKE EXECUTE ON FUNCTION shardring_internal.require_unused(text, integer)
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.require_vnodes(vnodes integer) RETURNS void
+CREATE FUNCTION shardring_internal.require_vnodes(vnodes integer) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -227,10 +240,12 @@ BEGIN
 	END IF;
 END
 $body$;
-COMMENT ON FUNCTION shardring.require_vnodes(integer) IS
-	'internal: raises when there cannot be that many points';
+COMMENT ON FUNCTION shardring_internal.require_vnodes(integer) IS
+	'raises when there cannot be that many points';
+REVOKE EXECUTE ON FUNCTION shardring_internal.require_vnodes(integer)
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.point_count(
+CREATE FUNCTION shardring_internal.point_count(
 	group_name text, vnodes integer, weight numeric)
 RETURNS integer
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -262,10 +277,12 @@ BEGIN
 	RETURN wanted;
 END
 $body$;
-COMMENT ON FUNCTION shardring.point_count(text, integer, numeric) IS
-	'internal: round(vnodes * weight), half away from zero';
+COMMENT ON FUNCTION shardring_internal.point_count(text, integer, numeric) IS
+	'round(vnodes * weight), half away from zero';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.point_count(text, integer, numeric) FROM PUBLIC;
 
-CREATE FUNCTION shardring.require_room(
+CREATE FUNCTION shardring_internal.require_room(
 	ring text, version integer, points bigint)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -286,29 +303,32 @@ BEGIN
 	END IF;
 END
 $body$;
-COMMENT ON FUNCTION shardring.require_room(text, integer, bigint) IS
-	'internal: raises when a version would have too many points';
+COMMENT ON FUNCTION shardring_internal.require_room(text, integer, bigint) IS
+	'raises when a version would have too many points';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.require_room(text, integer, bigint) FROM PUBLIC;
 
-CREATE FUNCTION shardring.resize_groups(
+CREATE FUNCTION shardring_internal.resize_groups(
 	ring text, version integer, group_names text[], counts integer[],
 	OUT group_name text, OUT points bigint[])
 RETURNS SETOF record
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 10000 ROWS 1000
 AS 'MODULE_PATHNAME', 'shardring_resize_groups';
 COMMENT ON FUNCTION
-	shardring.resize_groups(text, integer, text[], integer[]) IS
-	'internal: the points these groups have once they have so many';
+	shardring_internal.resize_groups(text, integer, text[], integer[]) IS
+	'the points these groups have once they have so many';
 REVOKE EXECUTE ON FUNCTION
-	shardring.resize_groups(text, integer, text[], integer[]) FROM PUBLIC;
+	shardring_internal.resize_groups(text, integer, text[], integer[])
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.version_problems(
+CREATE FUNCTION shardring_internal.version_problems(
 	ring text, version integer, fresh boolean DEFAULT false)
 RETURNS SETOF text
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 10000 ROWS 10
 AS 'MODULE_PATHNAME', 'shardring_version_problems';
 COMMENT ON FUNCTION
-	shardring.version_problems(text, integer, boolean) IS
-	'internal: what is wrong with the rows of a version';
+	shardring_internal.version_problems(text, integer, boolean) IS
+	'what is wrong with the rows of a version';
 
 CREATE FUNCTION shardring.version_fingerprint(
 	ring text, version integer, fresh boolean DEFAULT false)
@@ -317,9 +337,10 @@ LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 10000
 AS 'MODULE_PATHNAME', 'shardring_version_fingerprint';
 COMMENT ON FUNCTION
 	shardring.version_fingerprint(text, integer, boolean) IS
-	'internal: the fingerprint of the rows of a version as they are';
+	'the fingerprint of the rows of a version as they are';
 
-CREATE FUNCTION shardring.require_intact(sealed shardring.ring_version)
+CREATE FUNCTION shardring_internal.require_intact(
+	sealed shardring.ring_version)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -336,6 +357,7 @@ BEGIN
 	END IF;
 END
 $body$;
-COMMENT ON FUNCTION shardring.require_intact(shardring.ring_version) IS
-	'internal: raises when a sealed version is not what it was sealed with';
+COMMENT ON FUNCTION
+	shardring_internal.require_intact(shardring.ring_version) IS
+	'raises when a sealed version is not what it was sealed with';
 

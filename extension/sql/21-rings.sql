@@ -1,4 +1,7 @@
-/* ---------- Define: rings and versions ---------- */
+/*
+ * 21-rings.sql
+ *		Rings and versions: creating, drafting.
+ */
 
 CREATE FUNCTION shardring.create_ring(
 	ring text,
@@ -11,12 +14,12 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	PERFORM shardring.refuse_null(
+	PERFORM shardring_internal.refuse_null(
 		'ring', ring, 'vnodes', vnodes::text, 'hash', hash,
 		'hash_tags', hash_tags::text,
 		'rejoin_cooldown', rejoin_cooldown::text);
-	PERFORM shardring.require_name('name of a ring', ring, 63);
-	PERFORM shardring.require_vnodes(vnodes);
+	PERFORM shardring_internal.require_name('name of a ring', ring, 63);
+	PERFORM shardring_internal.require_vnodes(vnodes);
 	IF hash COLLATE "C" <> ALL (ARRAY['md5', 'fnv1a', 'murmur3', 'crc16'])
 	THEN
 		RAISE EXCEPTION 'unknown hash function "%"', hash
@@ -36,7 +39,7 @@ BEGIN
 		RAISE EXCEPTION 'ring "%" exists already', ring
 			USING ERRCODE = 'duplicate_object';
 	END IF;
-	PERFORM shardring.require_unused(ring, 1);
+	PERFORM shardring_internal.require_unused(ring, 1);
 	INSERT INTO shardring.ring_version (ring, version, vnodes)
 	VALUES (create_ring.ring, 1, create_ring.vnodes);
 	IF hash COLLATE "C" = 'fnv1a' THEN
@@ -71,8 +74,8 @@ DECLARE
 	source integer;
 	target integer;
 BEGIN
-	PERFORM shardring.refuse_null('ring', ring);
-	locked := shardring.lock_ring(ring);
+	PERFORM shardring_internal.refuse_null('ring', ring);
+	locked := shardring_internal.lock_ring(ring);
 	source := coalesce(from_version, locked.active_version);
 	IF source IS NULL THEN
 		RAISE EXCEPTION 'ring "%" has no active version to draft from', ring
@@ -80,16 +83,17 @@ BEGIN
 			HINT = 'Name the version to draft from with from_version; while '
 				'there is a draft, edit that.';
 	END IF;
-	PERFORM shardring.require_row(ring, source);
+	PERFORM shardring_internal.require_row(ring, source);
 	PERFORM FROM shardring.ring_version AS v
 	WHERE v.ring = locked.ring AND v.version = source
 	FOR UPDATE;
-	PERFORM shardring.require_intact(shardring.require_row(ring, source));
+	PERFORM shardring_internal.require_intact(
+		shardring_internal.require_row(ring, source));
 	UPDATE shardring.ring AS r SET last_version = r.last_version + 1
 	WHERE r.ring = locked.ring
 	RETURNING r.last_version INTO target;
-	PERFORM shardring.copy_version(ring, source, target,
-								   locked.active_version, note);
+	PERFORM shardring_internal.copy_version(ring, source, target,
+											locked.active_version, note);
 	RETURN target;
 END
 $body$;
@@ -98,7 +102,7 @@ COMMENT ON FUNCTION shardring.draft_version(text, integer, text) IS
 REVOKE EXECUTE ON FUNCTION shardring.draft_version(text, integer, text)
 	FROM PUBLIC;
 
-CREATE FUNCTION shardring.copy_version(
+CREATE FUNCTION shardring_internal.copy_version(
 	ring text, source integer, target integer, active_version integer,
 	note text)
 RETURNS void
@@ -106,9 +110,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	PERFORM shardring.require_unused(ring, target);
+	PERFORM shardring_internal.require_unused(ring, target);
 	INSERT INTO shardring.ring_version
-		(ring, version, parent, drafted_on, vnodes, note)
+		(ring, version, parent, base_active, vnodes, note)
 	SELECT v.ring, copy_version.target, v.version,
 		copy_version.active_version, v.vnodes, copy_version.note
 	FROM shardring.ring_version AS v
@@ -134,8 +138,9 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION
-	shardring.copy_version(text, integer, integer, integer, text) IS
-	'internal: copies the rows of a version under another number';
+	shardring_internal.copy_version(text, integer, integer, integer, text) IS
+	'copies the rows of a version under another number';
 REVOKE EXECUTE ON FUNCTION
-	shardring.copy_version(text, integer, integer, integer, text) FROM PUBLIC;
+	shardring_internal.copy_version(text, integer, integer, integer, text)
+	FROM PUBLIC;
 

@@ -1,4 +1,7 @@
-/* ---------- Define: groups ---------- */
+/*
+ * 22-groups.sql
+ *		Groups of a draft: their shards, weights and slots.
+ */
 
 CREATE FUNCTION shardring.add_group(
 	ring text,
@@ -19,29 +22,32 @@ DECLARE
 	new_count integer;
 	new_points bigint[];
 BEGIN
-	PERFORM shardring.refuse_null(
+	PERFORM shardring_internal.refuse_null(
 		'ring', ring, 'group_name', group_name,
 		'shards', cardinality(shards)::text, 'weight', weight::text,
 		'force', force::text);
-	PERFORM shardring.require_name('name of a group', group_name, 255);
+	PERFORM shardring_internal.require_name(
+		'name of a group', group_name, 255);
 	IF zone IS NOT NULL THEN
-		PERFORM shardring.require_name('zone', zone, 255);
+		PERFORM shardring_internal.require_name('zone', zone, 255);
 	END IF;
-	PERFORM shardring.require_shards(shards, slot_count);
-	draft := shardring.lock_draft(ring, version);
-	PERFORM shardring.require_new_group(ring, draft.version, group_name);
-	new_count := shardring.point_count(group_name, draft.vnodes, weight);
-	PERFORM shardring.require_room(ring, draft.version, new_count + (
+	PERFORM shardring_internal.require_shards(shards, slot_count);
+	draft := shardring_internal.lock_draft(ring, version);
+	PERFORM shardring_internal.require_new_group(
+		ring, draft.version, group_name);
+	new_count := shardring_internal.point_count(
+		group_name, draft.vnodes, weight);
+	PERFORM shardring_internal.require_room(ring, draft.version, new_count + (
 		SELECT coalesce(sum(cardinality(g.points)), 0)::bigint
 		FROM shardring.shard_group AS g
 		WHERE g.ring = draft.ring AND g.version = draft.version));
 	IF NOT force THEN
-		PERFORM shardring.require_cooldown(ring, group_name);
+		PERFORM shardring_internal.require_cooldown(ring, group_name);
 	END IF;
 	SELECT p.points INTO STRICT new_points
-	FROM shardring.resize_groups(add_group.ring, draft.version,
-								 ARRAY[add_group.group_name],
-								 ARRAY[new_count]) AS p;
+	FROM shardring_internal.resize_groups(add_group.ring, draft.version,
+										  ARRAY[add_group.group_name],
+										  ARRAY[new_count]) AS p;
 	INSERT INTO shardring.shard_group
 		(ring, version, group_name, weight, slots, zone, points)
 	VALUES (add_group.ring, draft.version, add_group.group_name,
@@ -49,7 +55,7 @@ BEGIN
 	INSERT INTO shardring.shard_map (ring, version, group_name, shard, slots)
 	SELECT add_group.ring, draft.version, add_group.group_name, b.shard,
 		b.slots
-	FROM shardring.slot_blocks(shards, slot_count) AS b;
+	FROM shardring_internal.slot_blocks(shards, slot_count) AS b;
 END
 $body$;
 COMMENT ON FUNCTION shardring.add_group(
@@ -58,7 +64,7 @@ COMMENT ON FUNCTION shardring.add_group(
 REVOKE EXECUTE ON FUNCTION shardring.add_group(
 	text, text, text[], integer, numeric, text, boolean, integer) FROM PUBLIC;
 
-CREATE FUNCTION shardring.require_shards(shards text[], slots integer)
+CREATE FUNCTION shardring_internal.require_shards(shards text[], slots integer)
 RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -82,15 +88,17 @@ BEGIN
 			USING ERRCODE = 'null_value_not_allowed';
 	END IF;
 	/* all at once, since there may be 65536 */
-	PERFORM shardring.require_name('name of a shard', s.shard, 63)
+	PERFORM shardring_internal.require_name('name of a shard', s.shard, 63)
 	FROM unnest(shards) AS s (shard)
 	WHERE octet_length(convert_to(s.shard, 'UTF8')) NOT BETWEEN 1 AND 63;
 END
 $body$;
-COMMENT ON FUNCTION shardring.require_shards(text[], integer) IS
-	'internal: raises when slots cannot be dealt out to these shards';
+COMMENT ON FUNCTION shardring_internal.require_shards(text[], integer) IS
+	'raises when slots cannot be dealt out to these shards';
+REVOKE EXECUTE ON FUNCTION shardring_internal.require_shards(text[], integer)
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.require_new_group(
+CREATE FUNCTION shardring_internal.require_new_group(
 	ring text, version integer, group_name text)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -119,14 +127,17 @@ BEGIN
 	END IF;
 END
 $body$;
-COMMENT ON FUNCTION shardring.require_new_group(text, integer, text) IS
-	'internal: raises when a version cannot take a group of this name';
+COMMENT ON FUNCTION
+	shardring_internal.require_new_group(text, integer, text) IS
+	'raises when a version cannot take a group of this name';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.require_new_group(text, integer, text) FROM PUBLIC;
 
 /*
  * A group that has just left comes back with empty or stale shards.  What
  * the dropped versions held is not known any more and hinders nobody.
  */
-CREATE FUNCTION shardring.require_cooldown(ring text, group_name text)
+CREATE FUNCTION shardring_internal.require_cooldown(ring text, group_name text)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -162,11 +173,14 @@ BEGIN
 	END IF;
 END
 $body$;
-COMMENT ON FUNCTION shardring.require_cooldown(text, text) IS
-	'internal: raises when a group left the ring during rejoin_cooldown';
+COMMENT ON FUNCTION shardring_internal.require_cooldown(text, text) IS
+	'raises when a group left the ring during rejoin_cooldown';
+REVOKE EXECUTE ON FUNCTION shardring_internal.require_cooldown(text, text)
+	FROM PUBLIC;
 
 /* floor(s * n / slots) = i holds from ceil(i * slots / n) on. */
-CREATE FUNCTION shardring.slot_blocks(shards text[], slot_count integer)
+CREATE FUNCTION shardring_internal.slot_blocks(
+	shards text[], slot_count integer)
 RETURNS TABLE (shard text, slots int4multirange)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
 BEGIN ATOMIC
@@ -178,8 +192,10 @@ BEGIN ATOMIC
 		  FROM unnest(shards) WITH ORDINALITY AS s (shard, i)) AS b
 	GROUP BY b.shard;
 END;
-COMMENT ON FUNCTION shardring.slot_blocks(text[], integer) IS
-	'internal: deals slots out to shards in contiguous blocks';
+COMMENT ON FUNCTION shardring_internal.slot_blocks(text[], integer) IS
+	'deals slots out to shards in contiguous blocks';
+REVOKE EXECUTE ON FUNCTION shardring_internal.slot_blocks(text[], integer)
+	FROM PUBLIC;
 
 CREATE FUNCTION shardring.remove_group(
 	ring text, group_name text, version integer DEFAULT NULL)
@@ -190,9 +206,10 @@ AS $body$
 DECLARE
 	draft shardring.ring_version;
 BEGIN
-	PERFORM shardring.refuse_null('ring', ring, 'group_name', group_name);
-	draft := shardring.lock_draft(ring, version);
-	PERFORM shardring.require_group(ring, draft.version, group_name);
+	PERFORM shardring_internal.refuse_null(
+		'ring', ring, 'group_name', group_name);
+	draft := shardring_internal.lock_draft(ring, version);
+	PERFORM shardring_internal.require_group(ring, draft.version, group_name);
 	DELETE FROM shardring.shard_map AS m
 	WHERE m.ring = draft.ring AND m.version = draft.version
 		AND m.group_name = remove_group.group_name COLLATE "C";
@@ -216,21 +233,22 @@ DECLARE
 	draft shardring.ring_version;
 	new_count integer;
 BEGIN
-	PERFORM shardring.refuse_null(
+	PERFORM shardring_internal.refuse_null(
 		'ring', ring, 'group_name', group_name, 'weight', weight::text);
-	draft := shardring.lock_draft(ring, version);
-	PERFORM shardring.require_group(ring, draft.version, group_name);
-	new_count := shardring.point_count(group_name, draft.vnodes, weight);
-	PERFORM shardring.require_room(ring, draft.version, new_count + (
+	draft := shardring_internal.lock_draft(ring, version);
+	PERFORM shardring_internal.require_group(ring, draft.version, group_name);
+	new_count := shardring_internal.point_count(
+		group_name, draft.vnodes, weight);
+	PERFORM shardring_internal.require_room(ring, draft.version, new_count + (
 		SELECT coalesce(sum(cardinality(g.points)), 0)::bigint
 		FROM shardring.shard_group AS g
 		WHERE g.ring = draft.ring AND g.version = draft.version
 			AND g.group_name <> set_weight.group_name COLLATE "C"));
 	UPDATE shardring.shard_group AS g
 	SET weight = set_weight.weight, points = p.points
-	FROM shardring.resize_groups(set_weight.ring, draft.version,
-								 ARRAY[set_weight.group_name],
-								 ARRAY[new_count]) AS p
+	FROM shardring_internal.resize_groups(set_weight.ring, draft.version,
+										  ARRAY[set_weight.group_name],
+										  ARRAY[new_count]) AS p
 	WHERE g.ring = draft.ring AND g.version = draft.version
 		AND g.group_name = p.group_name;
 END
@@ -251,22 +269,23 @@ DECLARE
 	names text[];
 	counts integer[];
 BEGIN
-	PERFORM shardring.refuse_null('ring', ring, 'vnodes', vnodes::text);
-	PERFORM shardring.require_vnodes(vnodes);
-	draft := shardring.lock_draft(ring, version);
+	PERFORM shardring_internal.refuse_null(
+		'ring', ring, 'vnodes', vnodes::text);
+	PERFORM shardring_internal.require_vnodes(vnodes);
+	draft := shardring_internal.lock_draft(ring, version);
 	SELECT array_agg(g.group_name ORDER BY g.group_name),
-		array_agg(shardring.point_count(g.group_name, set_vnodes.vnodes,
-										g.weight) ORDER BY g.group_name)
+		array_agg(shardring_internal.point_count(
+			g.group_name, set_vnodes.vnodes, g.weight) ORDER BY g.group_name)
 	INTO names, counts
 	FROM shardring.shard_group AS g
 	WHERE g.ring = draft.ring AND g.version = draft.version;
-	PERFORM shardring.require_room(ring, draft.version, (
+	PERFORM shardring_internal.require_room(ring, draft.version, (
 		SELECT coalesce(sum(c.n), 0) FROM unnest(counts) AS c (n)));
 	UPDATE shardring.ring_version AS v SET vnodes = set_vnodes.vnodes
 	WHERE v.ring = draft.ring AND v.version = draft.version;
 	UPDATE shardring.shard_group AS g SET points = p.points
-	FROM shardring.resize_groups(set_vnodes.ring, draft.version, names,
-								 counts) AS p
+	FROM shardring_internal.resize_groups(
+		set_vnodes.ring, draft.version, names, counts) AS p
 	WHERE g.ring = draft.ring AND g.version = draft.version
 		AND g.group_name = p.group_name;
 END
@@ -289,12 +308,13 @@ DECLARE
 	outside int4multirange;
 BEGIN
 	-- The text of many slots would take longer than all the rest.
-	PERFORM shardring.refuse_null(
+	PERFORM shardring_internal.refuse_null(
 		'ring', ring, 'group_name', group_name,
 		'slots', CASE WHEN slots IS NOT NULL THEN '' END, 'shard', shard);
-	PERFORM shardring.require_name('name of a shard', shard, 63);
-	draft := shardring.lock_draft(ring, version);
-	edited := shardring.require_group(ring, draft.version, group_name);
+	PERFORM shardring_internal.require_name('name of a shard', shard, 63);
+	draft := shardring_internal.lock_draft(ring, version);
+	edited := shardring_internal.require_group(
+		ring, draft.version, group_name);
 	IF isempty(slots) THEN
 		RAISE EXCEPTION 'slots must not be empty'
 			USING ERRCODE = 'invalid_parameter_value';

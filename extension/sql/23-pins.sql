@@ -1,4 +1,7 @@
-/* ---------- Define: pins ---------- */
+/*
+ * 23-pins.sql
+ *		Pins of a draft: single positions that the ring does not decide.
+ */
 
 CREATE FUNCTION shardring.pin(
 	ring text, key_position bigint, group_name text,
@@ -10,15 +13,15 @@ AS $body$
 DECLARE
 	draft shardring.ring_version;
 BEGIN
-	PERFORM shardring.refuse_null(
+	PERFORM shardring_internal.refuse_null(
 		'ring', ring, 'key_position', key_position::text,
 		'group_name', group_name);
 	IF key_position NOT BETWEEN 0 AND 4294967295 THEN
 		RAISE EXCEPTION 'key_position must be between 0 and 4294967295'
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
-	draft := shardring.lock_draft(ring, version);
-	PERFORM shardring.require_group(ring, draft.version, group_name);
+	draft := shardring_internal.lock_draft(ring, version);
+	PERFORM shardring_internal.require_group(ring, draft.version, group_name);
 	INSERT INTO shardring.shard_pin (ring, version, key_position, group_name)
 	VALUES (pin.ring, draft.version, pin.key_position, pin.group_name)
 	ON CONFLICT ON CONSTRAINT shard_pin_pkey
@@ -40,9 +43,9 @@ DECLARE
 	draft shardring.ring_version;
 	key_position bigint;
 BEGIN
-	PERFORM shardring.refuse_null('ring', ring, 'key', key,
-								  'group_name', group_name);
-	draft := shardring.lock_draft(ring, version);
+	PERFORM shardring_internal.refuse_null('ring', ring, 'key', key,
+										   'group_name', group_name);
+	draft := shardring_internal.lock_draft(ring, version);
 	SELECT shardring.key_position(pin_key.key, r.hash, r.hash_tags)
 	INTO STRICT key_position
 	FROM shardring.ring AS r
@@ -64,9 +67,9 @@ AS $body$
 DECLARE
 	draft shardring.ring_version;
 BEGIN
-	PERFORM shardring.refuse_null('ring', ring,
-								  'key_position', key_position::text);
-	draft := shardring.lock_draft(ring, version);
+	PERFORM shardring_internal.refuse_null('ring', ring,
+										   'key_position', key_position::text);
+	draft := shardring_internal.lock_draft(ring, version);
 	DELETE FROM shardring.shard_pin AS p
 	WHERE p.ring = draft.ring AND p.version = draft.version
 		AND p.key_position = unpin.key_position;

@@ -1,4 +1,7 @@
-/* ---------- Define: seal and activate ---------- */
+/*
+ * 24-seal.sql
+ *		Sealing: everything in a draft is checked, then nothing changes.
+ */
 
 /*
  * The rows are checked as they are now, not as a snapshot of the
@@ -15,8 +18,8 @@ DECLARE
 	draft shardring.ring_version;
 	print text;
 BEGIN
-	PERFORM shardring.refuse_null('ring', ring);
-	PERFORM shardring.lock_ring(ring);
+	PERFORM shardring_internal.refuse_null('ring', ring);
+	PERFORM shardring_internal.lock_ring(ring);
 	IF EXISTS (SELECT FROM shardring.ring_version AS v
 			   WHERE v.ring = seal.ring COLLATE "C"
 				   AND v.version = seal.version
@@ -26,9 +29,9 @@ BEGIN
 			version, ring
 			USING ERRCODE = 'object_not_in_prerequisite_state';
 	END IF;
-	draft := shardring.lock_draft(ring, version);
-	PERFORM shardring.require_sound(ring, draft.version);
-	print := shardring.settled_fingerprint(ring, draft.version);
+	draft := shardring_internal.lock_draft(ring, version);
+	PERFORM shardring_internal.require_sound(ring, draft.version);
+	print := shardring_internal.settled_fingerprint(ring, draft.version);
 	UPDATE shardring.ring_version AS v
 	SET sealed_at = clock_timestamp(), fingerprint = print,
 		group_rows = (SELECT count(*) FROM shardring.shard_group AS g
@@ -41,14 +44,15 @@ BEGIN
 	/* plain SQL may have given the draft a number of its own */
 	UPDATE shardring.ring AS r SET last_version = draft.version
 	WHERE r.ring = draft.ring AND r.last_version < draft.version;
-	PERFORM shardring.number_shards(ring, draft.version);
+	PERFORM shardring_internal.number_shards(ring, draft.version);
 END
 $body$;
 COMMENT ON FUNCTION shardring.seal(text, integer) IS
 	'checks everything in a draft, and ends all changes to it';
 REVOKE EXECUTE ON FUNCTION shardring.seal(text, integer) FROM PUBLIC;
 
-CREATE FUNCTION shardring.settled_fingerprint(ring text, version integer)
+CREATE FUNCTION shardring_internal.settled_fingerprint(
+	ring text, version integer)
 RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -57,15 +61,17 @@ DECLARE
 	print text := shardring.version_fingerprint(ring, version, true);
 BEGIN
 	IF print <> shardring.version_fingerprint(ring, version) COLLATE "C" THEN
-		PERFORM shardring.refuse_snapshot(ring, version);
+		PERFORM shardring_internal.refuse_snapshot(ring, version);
 	END IF;
 	RETURN print;
 END
 $body$;
-COMMENT ON FUNCTION shardring.settled_fingerprint(text, integer) IS
-	'internal: the fingerprint of a locked draft, if the transaction sees it';
+COMMENT ON FUNCTION shardring_internal.settled_fingerprint(text, integer) IS
+	'the fingerprint of a locked draft, if the transaction sees it';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.settled_fingerprint(text, integer) FROM PUBLIC;
 
-CREATE FUNCTION shardring.require_sound(ring text, version integer)
+CREATE FUNCTION shardring_internal.require_sound(ring text, version integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -73,7 +79,7 @@ AS $body$
 DECLARE
 	problems text[];
 BEGIN
-	problems := ARRAY(SELECT shardring.version_problems(
+	problems := ARRAY(SELECT shardring_internal.version_problems(
 		require_sound.ring, require_sound.version, true));
 	IF cardinality(problems) > 0 THEN
 		RAISE EXCEPTION 'version % of ring "%" cannot be sealed',
@@ -86,11 +92,13 @@ BEGIN
 	END IF;
 END
 $body$;
-COMMENT ON FUNCTION shardring.require_sound(text, integer) IS
-	'internal: raises when a version cannot be sealed, and says why';
+COMMENT ON FUNCTION shardring_internal.require_sound(text, integer) IS
+	'raises when a version cannot be sealed, and says why';
+REVOKE EXECUTE ON FUNCTION shardring_internal.require_sound(text, integer)
+	FROM PUBLIC;
 
 /* Under the lock on the ring, so numbers are dense and only added. */
-CREATE FUNCTION shardring.number_shards(ring text, version integer)
+CREATE FUNCTION shardring_internal.number_shards(ring text, version integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -112,7 +120,8 @@ BEGIN
 		  ORDER BY m.shard, 2, 3) AS n;
 END
 $body$;
-COMMENT ON FUNCTION shardring.number_shards(text, integer) IS
-	'internal: numbers the new shards of a version, by group and first slot';
-REVOKE EXECUTE ON FUNCTION shardring.number_shards(text, integer) FROM PUBLIC;
+COMMENT ON FUNCTION shardring_internal.number_shards(text, integer) IS
+	'numbers the new shards of a version, by group and first slot';
+REVOKE EXECUTE ON FUNCTION shardring_internal.number_shards(text, integer)
+	FROM PUBLIC;
 

@@ -1,3 +1,8 @@
+/*
+ * 25-activate.sql
+ *		Activating: which version keys are routed by.
+ */
+
 CREATE FUNCTION shardring.activate(
 	ring text,
 	version integer DEFAULT NULL,
@@ -13,25 +18,28 @@ DECLARE
 	sound_active integer;
 	moved double precision;
 BEGIN
-	PERFORM shardring.refuse_null('ring', ring);
+	PERFORM shardring_internal.refuse_null('ring', ring);
 	IF max_moved NOT BETWEEN 0 AND 1 THEN
 		RAISE EXCEPTION 'max_moved must be between 0 and 1'
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
-	locked := shardring.lock_ring(ring);
-	target := shardring.activation_target(locked, version, expected_active);
+	locked := shardring_internal.lock_ring(ring);
+	target := shardring_internal.activation_target(
+		locked, version, expected_active);
 	IF version IS NULL THEN
-		PERFORM shardring.tell_whose_draft(target);
+		PERFORM shardring_internal.tell_whose_draft(target);
 	END IF;
 	IF target.sealed_at IS NULL THEN
 		PERFORM shardring.seal(ring, target.version);
 	ELSE
-		PERFORM shardring.require_intact(target);
+		PERFORM shardring_internal.require_intact(target);
 	END IF;
-	sound_active := shardring.sound_active(locked, expected_active,
-										   max_moved);
-	PERFORM shardring.require_usable(ring, target.version, sound_active);
-	moved := shardring.moved_share(ring, sound_active, target.version);
+	sound_active := shardring_internal.sound_active(locked, expected_active,
+													max_moved);
+	PERFORM shardring_internal.require_usable(
+		ring, target.version, sound_active);
+	moved := shardring_internal.moved_share(
+		ring, sound_active, target.version);
 	IF moved > max_moved THEN
 		RAISE EXCEPTION 'too much moves for max_moved'
 			USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -39,9 +47,10 @@ BEGIN
 							'max_moved is %s.',
 							target.version, moved, max_moved);
 	END IF;
-	PERFORM shardring.switch_version(locked, target.version, moved);
-	PERFORM shardring.warn_of_shares(ring, target.version);
-	PERFORM shardring.warn_of_joins(ring, target.version, sound_active);
+	PERFORM shardring_internal.switch_version(locked, target.version, moved);
+	PERFORM shardring_internal.warn_of_shares(ring, target.version);
+	PERFORM shardring_internal.warn_of_joins(
+		ring, target.version, sound_active);
 	RETURN target.version;
 END
 $body$;
@@ -51,7 +60,7 @@ COMMENT ON FUNCTION
 REVOKE EXECUTE ON FUNCTION
 	shardring.activate(text, integer, integer, double precision) FROM PUBLIC;
 
-CREATE FUNCTION shardring.activation_target(
+CREATE FUNCTION shardring_internal.activation_target(
 	locked shardring.ring, version integer, expected_active integer)
 RETURNS shardring.ring_version
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -69,8 +78,8 @@ BEGIN
 			DETAIL = coalesce('Version ' || locked.active_version,
 							  'No version') || ' is.';
 	END IF;
-	target := shardring.require_row(locked.ring, coalesce(
-		version, shardring.only_newer(locked)));
+	target := shardring_internal.require_row(locked.ring, coalesce(
+		version, shardring_internal.only_newer(locked)));
 	IF target.version <= locked.active_version THEN
 		RAISE EXCEPTION
 			'version % of ring "%" is not newer than the active one',
@@ -79,12 +88,12 @@ BEGIN
 			DETAIL = format('Version %s is active.', locked.active_version),
 			HINT = 'To go back, draft a new version from the old one.';
 	END IF;
-	IF coalesce(target.drafted_on, 0) < locked.active_version
+	IF coalesce(target.base_active, 0) < locked.active_version
 		AND expected_active IS NULL
 	THEN
 		RAISE EXCEPTION 'version % of ring "%" was drafted while % was active',
 			target.version, locked.ring,
-			coalesce('version ' || target.drafted_on, 'no version')
+			coalesce('version ' || target.base_active, 'no version')
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			DETAIL = format('Version %s is active now, and what it changed '
 							'may be undone.', locked.active_version),
@@ -97,10 +106,14 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION
-	shardring.activation_target(shardring.ring, integer, integer) IS
-	'internal: the version to activate, if it may follow the active one';
+	shardring_internal.activation_target(shardring.ring, integer, integer) IS
+	'the version to activate, if it may follow the active one';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.activation_target(shardring.ring, integer, integer)
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.only_newer(locked shardring.ring) RETURNS integer
+CREATE FUNCTION shardring_internal.only_newer(locked shardring.ring)
+RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -128,10 +141,13 @@ BEGIN
 	RETURN newer[1];
 END
 $body$;
-COMMENT ON FUNCTION shardring.only_newer(shardring.ring) IS
-	'internal: the only version newer than the active one';
+COMMENT ON FUNCTION shardring_internal.only_newer(shardring.ring) IS
+	'the only version newer than the active one';
+REVOKE EXECUTE ON FUNCTION shardring_internal.only_newer(shardring.ring)
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.tell_whose_draft(target shardring.ring_version)
+CREATE FUNCTION shardring_internal.tell_whose_draft(
+	target shardring.ring_version)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -147,14 +163,16 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION
-	shardring.tell_whose_draft(shardring.ring_version) IS
-	'internal: tells that a version nobody named is the draft of another';
+	shardring_internal.tell_whose_draft(shardring.ring_version) IS
+	'tells that a version nobody named is the draft of another';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.tell_whose_draft(shardring.ring_version) FROM PUBLIC;
 
 /*
  * A damaged version must be left by activating another one, and then nothing
  * can be compared with it.
  */
-CREATE FUNCTION shardring.sound_active(
+CREATE FUNCTION shardring_internal.sound_active(
 	locked shardring.ring, expected_active integer,
 	max_moved double precision)
 RETURNS integer
@@ -162,7 +180,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-	damage text := shardring.damage(locked.ring, locked.active_version);
+	damage text := shardring_internal.damage(
+		locked.ring, locked.active_version);
 BEGIN
 	IF damage IS NULL THEN
 		RETURN locked.active_version;
@@ -181,17 +200,20 @@ BEGIN
 	RETURN NULL;
 END
 $body$;
-COMMENT ON FUNCTION shardring.sound_active(
+COMMENT ON FUNCTION shardring_internal.sound_active(
 	shardring.ring, integer, double precision) IS
-	'internal: the active version; NULL if none, or damaged and to be left';
+	'the active version; NULL if none, or damaged and to be left';
+REVOKE EXECUTE ON FUNCTION shardring_internal.sound_active(
+	shardring.ring, integer, double precision) FROM PUBLIC;
 
 /* The rows first: a session that has loaded them once goes on without. */
-CREATE FUNCTION shardring.damage(ring text, version integer) RETURNS text
+CREATE FUNCTION shardring_internal.damage(ring text, version integer)
+RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	PERFORM shardring.require_intact(v)
+	PERFORM shardring_internal.require_intact(v)
 	FROM shardring.ring_version AS v
 	WHERE v.ring = damage.ring COLLATE "C" AND v.version = damage.version;
 	PERFORM FROM shardring.moved_ranges(ring, version, version);
@@ -201,10 +223,12 @@ EXCEPTION
 		RETURN SQLERRM;
 END
 $body$;
-COMMENT ON FUNCTION shardring.damage(text, integer) IS
-	'internal: the error of loading a sealed version; NULL when it is sound';
+COMMENT ON FUNCTION shardring_internal.damage(text, integer) IS
+	'the error of loading a sealed version; NULL when it is sound';
+REVOKE EXECUTE ON FUNCTION shardring_internal.damage(text, integer)
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.moved_share(
+CREATE FUNCTION shardring_internal.moved_share(
 	ring text, from_version integer, to_version integer)
 RETURNS double precision
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE COST 10000
@@ -215,10 +239,10 @@ BEGIN
 			FROM shardring.move_plan(ring, from_version, to_version) AS p);
 END
 $body$;
-COMMENT ON FUNCTION shardring.moved_share(text, integer, integer) IS
-	'internal: the exact fraction of the positions that change their shard';
+COMMENT ON FUNCTION shardring_internal.moved_share(text, integer, integer) IS
+	'the exact fraction of the positions that change their shard';
 
-CREATE FUNCTION shardring.require_usable(
+CREATE FUNCTION shardring_internal.require_usable(
 	ring text, version integer, active_version integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -256,10 +280,12 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION
-	shardring.require_usable(text, integer, integer) IS
-	'internal: raises when a version cannot route what the active one routed';
+	shardring_internal.require_usable(text, integer, integer) IS
+	'raises when a version cannot route what the active one routed';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.require_usable(text, integer, integer) FROM PUBLIC;
 
-CREATE FUNCTION shardring.switch_version(
+CREATE FUNCTION shardring_internal.switch_version(
 	locked shardring.ring, version integer, moved double precision)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -287,97 +313,42 @@ BEGIN
 	WHERE a.ring = locked.ring;
 END
 $body$;
-COMMENT ON FUNCTION shardring.switch_version(
+COMMENT ON FUNCTION shardring_internal.switch_version(
 	shardring.ring, integer, double precision) IS
-	'internal: points a locked ring to another version, writes the history';
-REVOKE EXECUTE ON FUNCTION shardring.switch_version(
+	'points a locked ring to another version, writes the history';
+REVOKE EXECUTE ON FUNCTION shardring_internal.switch_version(
 	shardring.ring, integer, double precision) FROM PUBLIC;
 
-/*
- * The number in the hint is tried out, doubling by doubling, as far as that
- * takes no more than a second or so.
- */
-CREATE FUNCTION shardring.warn_of_shares(ring text, version integer)
+CREATE FUNCTION shardring_internal.warn_of_shares(ring text, version integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
 	worst record;
-	wanted bigint;
 BEGIN
-	SELECT s.group_name, s.ratio, v.vnodes, sum(s.weight) OVER () AS weights
-	INTO worst
+	SELECT s.group_name, s.ratio INTO worst
 	FROM shardring.shares(warn_of_shares.ring, warn_of_shares.version) AS s
-		JOIN shardring.ring_version AS v
-			ON v.ring = warn_of_shares.ring COLLATE "C"
-			AND v.version = warn_of_shares.version
 	WHERE s.weight > 0
 	ORDER BY s.ratio DESC, s.group_name COLLATE "C"
 	LIMIT 1;
 	IF worst.ratio > 1.5 THEN
-		wanted := 2 * worst.vnodes;
-		WHILE wanted <= 4194304 AND wanted * worst.weights < 250000
-			AND shardring.largest_ratio(ring, version, wanted::integer) > 1.5
-		LOOP
-			wanted := 2 * wanted;
-		END LOOP;
 		RAISE WARNING 'shares of version % of ring "%" are uneven',
 			version, ring
 			USING DETAIL = format('Group "%s" has %s times the mean share '
 								  'of its weight.', worst.group_name,
 								  round(worst.ratio::numeric, 2)),
-			HINT = CASE WHEN wanted <= 4194304
-					AND wanted * worst.weights < 250000
-				THEN format('%s vnodes would do.', wanted)
-				ELSE 'No reasonable number of vnodes would do: take another '
-					'hash, or weights that differ less.' END;
+			HINT = 'Use more vnodes; shardring.simulate shows how even '
+				'rings become.';
 	END IF;
 END
 $body$;
-COMMENT ON FUNCTION shardring.warn_of_shares(text, integer) IS
-	'internal: warns when a group has over 1.5 times the share of its weight';
+COMMENT ON FUNCTION shardring_internal.warn_of_shares(text, integer) IS
+	'warns when a group has over 1.5 times the share of its weight';
+REVOKE EXECUTE ON FUNCTION shardring_internal.warn_of_shares(text, integer)
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.largest_ratio(
-	ring text, version integer, vnodes integer)
-RETURNS double precision
-LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 100000
-BEGIN ATOMIC
-	WITH groups AS (
-		SELECT g.group_name, g.weight / sum(g.weight) OVER () AS expected,
-			shardring.point_count(g.group_name, largest_ratio.vnodes,
-								  g.weight) AS points
-		FROM shardring.shard_group AS g
-		WHERE g.ring = largest_ratio.ring
-			AND g.version = largest_ratio.version AND g.weight > 0
-	), resized AS (
-		SELECT r.group_name, r.points
-		FROM (SELECT array_agg(g.group_name) AS names,
-				  array_agg(g.points) AS counts FROM groups AS g) AS g
-			CROSS JOIN LATERAL shardring.resize_groups(
-				largest_ratio.ring, largest_ratio.version, g.names,
-				g.counts) AS r
-	), arcs AS (
-		SELECT r.group_name, p.position - coalesce(
-				lag(p.position) OVER (ORDER BY p.position),
-				max(p.position) OVER () - 4294967296) AS length
-		FROM resized AS r
-			CROSS JOIN LATERAL unnest(r.points) AS p (position)
-	), owned AS (
-		SELECT a.group_name, sum(a.length) / 4294967296 AS share
-		FROM arcs AS a
-		GROUP BY a.group_name
-	)
-	SELECT max(o.share / g.expected)
-	FROM owned AS o
-		JOIN groups AS g ON g.group_name = o.group_name;
-END;
-COMMENT ON FUNCTION shardring.largest_ratio(text, integer, integer) IS
-	'internal: the largest share per weight a version would have with vnodes';
-REVOKE EXECUTE ON FUNCTION
-	shardring.largest_ratio(text, integer, integer) FROM PUBLIC;
-
-CREATE FUNCTION shardring.warn_of_joins(
+CREATE FUNCTION shardring_internal.warn_of_joins(
 	ring text, version integer, active_version integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -403,6 +374,8 @@ BEGIN
 	END IF;
 END
 $body$;
-COMMENT ON FUNCTION shardring.warn_of_joins(text, integer, integer) IS
-	'internal: warns when several groups join an active ring at once';
+COMMENT ON FUNCTION shardring_internal.warn_of_joins(text, integer, integer) IS
+	'warns when several groups join an active ring at once';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.warn_of_joins(text, integer, integer) FROM PUBLIC;
 

@@ -1,4 +1,7 @@
-/* ---------- Define: drop ---------- */
+/*
+ * 26-drop.sql
+ *		Dropping versions and rings.
+ */
 
 CREATE FUNCTION shardring.drop_version(ring text, version integer)
 RETURNS void
@@ -8,15 +11,16 @@ AS $body$
 DECLARE
 	locked shardring.ring;
 BEGIN
-	PERFORM shardring.refuse_null('ring', ring, 'version', version::text);
-	locked := shardring.lock_ring(ring);
-	PERFORM shardring.require_row(ring, version);
+	PERFORM shardring_internal.refuse_null(
+		'ring', ring, 'version', version::text);
+	locked := shardring_internal.lock_ring(ring);
+	PERFORM shardring_internal.require_row(ring, version);
 	IF version = locked.active_version THEN
 		RAISE EXCEPTION 'version % of ring "%" is active', version, ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			HINT = 'Activate a newer version first, or drop the ring.';
 	END IF;
-	PERFORM shardring.erase_versions(ring, ARRAY[version]);
+	PERFORM shardring_internal.erase_versions(ring, ARRAY[version]);
 END
 $body$;
 COMMENT ON FUNCTION shardring.drop_version(text, integer) IS
@@ -31,12 +35,12 @@ DECLARE
 	locked shardring.ring;
 	old integer[];
 BEGIN
-	PERFORM shardring.refuse_null('ring', ring, 'keep', keep::text);
+	PERFORM shardring_internal.refuse_null('ring', ring, 'keep', keep::text);
 	IF keep < 0 THEN
 		RAISE EXCEPTION 'keep must not be negative'
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
-	locked := shardring.lock_ring(ring);
+	locked := shardring_internal.lock_ring(ring);
 	old := ARRAY(
 		SELECT k.version
 		FROM (SELECT v.version FROM shardring.ring_version AS v
@@ -47,7 +51,7 @@ BEGIN
 		WHERE NOT EXISTS (SELECT FROM shardring.ring_version AS d
 						  WHERE d.ring = locked.ring AND d.sealed_at IS NULL
 							  AND d.parent = k.version));
-	PERFORM shardring.erase_versions(ring, old);
+	PERFORM shardring_internal.erase_versions(ring, old);
 	RETURN cardinality(old);
 END
 $body$;
@@ -63,9 +67,9 @@ AS $body$
 DECLARE
 	locked shardring.ring;
 BEGIN
-	PERFORM shardring.refuse_null('ring', ring);
-	locked := shardring.lock_ring(ring);
-	PERFORM shardring.erase_versions(ring, NULL);
+	PERFORM shardring_internal.refuse_null('ring', ring);
+	locked := shardring_internal.lock_ring(ring);
+	PERFORM shardring_internal.erase_versions(ring, NULL);
 	DELETE FROM shardring.activation AS a WHERE a.ring = locked.ring;
 	DELETE FROM shardring.shard AS s WHERE s.ring = locked.ring;
 	DELETE FROM shardring.shard_probe AS p WHERE p.ring = locked.ring;
@@ -80,7 +84,8 @@ REVOKE EXECUTE ON FUNCTION shardring.drop_ring(text) FROM PUBLIC;
  * Locking the versions waits for edits that hold them, so that what these
  * added is seen and deleted, or, where the snapshot is older, refused.
  */
-CREATE FUNCTION shardring.erase_versions(ring text, versions integer[])
+CREATE FUNCTION shardring_internal.erase_versions(
+	ring text, versions integer[])
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -91,7 +96,7 @@ BEGIN
 	WHERE v.ring = erase_versions.ring COLLATE "C"
 		AND (versions IS NULL OR v.version = ANY (versions))
 	FOR UPDATE;
-	PERFORM shardring.settled_fingerprint(v.ring, v.version)
+	PERFORM shardring_internal.settled_fingerprint(v.ring, v.version)
 	FROM shardring.ring_version AS v
 	WHERE v.ring = erase_versions.ring COLLATE "C" AND v.sealed_at IS NULL
 		AND (versions IS NULL OR v.version = ANY (versions));
@@ -109,8 +114,8 @@ BEGIN
 		AND (versions IS NULL OR p.version = ANY (versions));
 END
 $body$;
-COMMENT ON FUNCTION shardring.erase_versions(text, integer[]) IS
-	'internal: deletes the rows of these versions of a ring; NULL: of all';
-REVOKE EXECUTE ON FUNCTION shardring.erase_versions(text, integer[])
+COMMENT ON FUNCTION shardring_internal.erase_versions(text, integer[]) IS
+	'deletes the rows of these versions of a ring; NULL: of all';
+REVOKE EXECUTE ON FUNCTION shardring_internal.erase_versions(text, integer[])
 	FROM PUBLIC;
 

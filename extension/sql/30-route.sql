@@ -1,4 +1,7 @@
-/* ---------- Route ---------- */
+/*
+ * 30-route.sql
+ *		Where a key lives, and which version says so.
+ */
 
 CREATE TYPE shardring.location AS
 (
@@ -223,7 +226,7 @@ LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE COST 100
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	PERFORM shardring.require_ring(ring);
+	PERFORM shardring_internal.require_ring(ring);
 	RETURN (SELECT a.version
 			FROM shardring.activation AS a
 			WHERE a.ring = version_at.ring COLLATE "C"

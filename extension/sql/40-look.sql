@@ -1,4 +1,7 @@
-/* ---------- Look ---------- */
+/*
+ * 40-look.sql
+ *		Points, arcs and shares of a version.
+ */
 
 CREATE FUNCTION shardring.points(ring text, version integer DEFAULT NULL)
 RETURNS TABLE (key_position bigint, group_name text, salt integer)

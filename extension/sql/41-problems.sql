@@ -1,3 +1,8 @@
+/*
+ * 41-problems.sql
+ *		Everything inconsistent in our tables.
+ */
+
 CREATE TYPE shardring.problem AS
 (
 	ring text,
@@ -37,15 +42,15 @@ BEGIN
 		CONTINUE WHEN one <> problems.ring COLLATE "C";
 		known := true;
 		RETURN QUERY SELECT one, NULL::integer, p.problem
-			FROM shardring.ring_problems(one) AS p;
+			FROM shardring_internal.ring_problems(one) AS p;
 		RETURN QUERY SELECT one, NULL::integer, p.problem
-			FROM shardring.history_problems(one) AS p;
+			FROM shardring_internal.history_problems(one) AS p;
 		RETURN QUERY SELECT one, p.version, p.problem
-			FROM shardring.stray_rows(one) AS p;
+			FROM shardring_internal.stray_rows(one) AS p;
 		RETURN QUERY SELECT one, v.version, p.problem
 			FROM shardring.ring_version AS v
 				JOIN shardring.ring AS r ON r.ring = v.ring
-				CROSS JOIN LATERAL shardring.sealed_problems(v) AS p
+				CROSS JOIN LATERAL shardring_internal.sealed_problems(v) AS p
 			WHERE v.ring = one AND v.sealed_at IS NOT NULL
 			ORDER BY v.version;
 	END LOOP;
@@ -58,15 +63,15 @@ $body$;
 COMMENT ON FUNCTION shardring.problems(text) IS
 	'everything inconsistent in the tables of a ring, or of all rings';
 
-CREATE FUNCTION shardring.counted(n bigint, thing text) RETURNS text
+CREATE FUNCTION shardring_internal.counted(n bigint, thing text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT format(CASE n WHEN 1 THEN '%s %s' ELSE '%s %ss' END, n, thing);
 END;
-COMMENT ON FUNCTION shardring.counted(bigint, text) IS
-	'internal: a number of things, in the singular or plural';
+COMMENT ON FUNCTION shardring_internal.counted(bigint, text) IS
+	'a number of things, in the singular or plural';
 
-CREATE FUNCTION shardring.ring_problems(ring text)
+CREATE FUNCTION shardring_internal.ring_problems(ring text)
 RETURNS TABLE (problem text)
 LANGUAGE sql STABLE PARALLEL SAFE COST 1000 ROWS 10
 BEGIN ATOMIC
@@ -104,10 +109,10 @@ BEGIN ATOMIC
 	WHERE s.ring = ring_problems.ring
 	HAVING min(s.number) <> 0 OR max(s.number) <> count(*) - 1;
 END;
-COMMENT ON FUNCTION shardring.ring_problems(text) IS
-	'internal: problems of a ring that belong to no version';
+COMMENT ON FUNCTION shardring_internal.ring_problems(text) IS
+	'problems of a ring that belong to no version';
 
-CREATE FUNCTION shardring.history_problems(ring text)
+CREATE FUNCTION shardring_internal.history_problems(ring text)
 RETURNS TABLE (problem text)
 LANGUAGE sql STABLE PARALLEL SAFE COST 1000 ROWS 10
 BEGIN ATOMIC
@@ -136,15 +141,16 @@ BEGIN ATOMIC
 	WHERE h.from_version IS DISTINCT FROM h.version_before
 		OR h.activated_at < h.activated_before;
 END;
-COMMENT ON FUNCTION shardring.history_problems(text) IS
-	'internal: what is missing or out of order in the history of a ring';
+COMMENT ON FUNCTION shardring_internal.history_problems(text) IS
+	'what is missing or out of order in the history of a ring';
 
-CREATE FUNCTION shardring.stray_rows(ring text)
+CREATE FUNCTION shardring_internal.stray_rows(ring text)
 RETURNS TABLE (version integer, problem text)
 LANGUAGE sql STABLE PARALLEL SAFE COST 1000 ROWS 10
 BEGIN ATOMIC
-	SELECT s.version, format('%s has %s of a version that does not exist',
-							 s.relation, shardring.counted(count(*), 'row'))
+	SELECT s.version, format(
+		'%s has %s of a version that does not exist', s.relation,
+		shardring_internal.counted(count(*), 'row'))
 	FROM (SELECT g.version, 'shard_group' AS relation
 		  FROM shardring.shard_group AS g WHERE g.ring = stray_rows.ring
 		  UNION ALL
@@ -158,10 +164,10 @@ BEGIN ATOMIC
 			WHERE v.ring = stray_rows.ring AND v.version = s.version) IS NULL
 	ORDER BY s.version, s.relation;
 END;
-COMMENT ON FUNCTION shardring.stray_rows(text) IS
-	'internal: rows of versions that do not exist';
+COMMENT ON FUNCTION shardring_internal.stray_rows(text) IS
+	'rows of versions that do not exist';
 
-CREATE FUNCTION shardring.sealed_problems(
+CREATE FUNCTION shardring_internal.sealed_problems(
 	sealed shardring.ring_version)
 RETURNS TABLE (problem text)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE COST 10000 ROWS 10
@@ -170,11 +176,11 @@ AS $body$
 DECLARE
 	print text;
 BEGIN
-	RETURN QUERY SELECT shardring.version_problems(sealed.ring,
-												   sealed.version);
+	RETURN QUERY SELECT shardring_internal.version_problems(sealed.ring,
+															sealed.version);
 	RETURN QUERY
-		SELECT format('%s has %s, the version was sealed with %s',
-					  c.relation, shardring.counted(c.found, 'row'), c.wanted)
+		SELECT format('%s has %s, the version was sealed with %s', c.relation,
+					  shardring_internal.counted(c.found, 'row'), c.wanted)
 		FROM (VALUES
 			('shard_group', sealed.group_rows,
 			 (SELECT count(*) FROM shardring.shard_group AS g
@@ -204,6 +210,6 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION
-	shardring.sealed_problems(shardring.ring_version) IS
-	'internal: what is wrong with a sealed version';
+	shardring_internal.sealed_problems(shardring.ring_version) IS
+	'what is wrong with a sealed version';
 

@@ -1,4 +1,7 @@
-/* ---------- Move ---------- */
+/*
+ * 50-move.sql
+ *		What moves between two versions.
+ */
 
 CREATE FUNCTION shardring.moved_ranges(
 	ring text, from_version integer, to_version integer)
@@ -68,8 +71,8 @@ COMMENT ON FUNCTION
 
 CREATE FUNCTION shardring.move_predicate(
 	ring text, from_version integer, to_version integer, from_shard text,
-	to_shard text, key_expression text,
-	position_expression text DEFAULT NULL, key_type text DEFAULT 'text')
+	to_shard text, key_expression text, key_type text DEFAULT 'text',
+	position_expression text DEFAULT NULL)
 RETURNS text
 LANGUAGE C STABLE PARALLEL SAFE COST 10000
 AS 'MODULE_PATHNAME', 'shardring_move_predicate';

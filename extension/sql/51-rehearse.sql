@@ -1,4 +1,9 @@
 /*
+ * 51-rehearse.sql
+ *		What a move means for the rows of a real table.
+ */
+
+/*
  * Errors of the query would come with all of its text as their context; what
  * a caller may have done wrong is raised again without it.
  */
@@ -37,29 +42,29 @@ COMMENT ON FUNCTION shardring.rehearse(
  * that a position is not computed anew for each of its uses, and the planner
  * expects a few hundred pairs of shards instead of one for every key.
  */
-CREATE FUNCTION shardring.position_once(
+CREATE FUNCTION shardring_internal.position_once(
 	key text, hash text, hash_tags boolean)
 RETURNS bigint
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE COST 1
 AS 'MODULE_PATHNAME', 'shardring_key_position_text';
-COMMENT ON FUNCTION shardring.position_once(text, text, boolean) IS
-	'internal: key_position of a text key, computed where it is written';
+COMMENT ON FUNCTION shardring_internal.position_once(text, text, boolean) IS
+	'key_position of a text key, computed where it is written';
 
-CREATE FUNCTION shardring.position_once(
+CREATE FUNCTION shardring_internal.position_once(
 	key bigint, hash text, hash_tags boolean)
 RETURNS bigint
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE COST 1
 AS 'MODULE_PATHNAME', 'shardring_key_position_int8';
-COMMENT ON FUNCTION shardring.position_once(bigint, text, boolean) IS
-	'internal: key_position of an integer key, computed where it is written';
+COMMENT ON FUNCTION shardring_internal.position_once(bigint, text, boolean) IS
+	'key_position of an integer key, computed where it is written';
 
-CREATE FUNCTION shardring.position_once(
+CREATE FUNCTION shardring_internal.position_once(
 	key uuid, hash text, hash_tags boolean)
 RETURNS bigint
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE COST 1
 AS 'MODULE_PATHNAME', 'shardring_key_position_uuid';
-COMMENT ON FUNCTION shardring.position_once(uuid, text, boolean) IS
-	'internal: key_position of a uuid key, computed where it is written';
+COMMENT ON FUNCTION shardring_internal.position_once(uuid, text, boolean) IS
+	'key_position of a uuid key, computed where it is written';
 
 /*
  * One pass: every key is hashed once, rows are counted by pairs of shards in
@@ -75,7 +80,7 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
 	hashed_by shardring.ring;
-	key text := shardring.key_expression(relation, key_column);
+	key text := shardring_internal.key_expression(relation, key_column);
 	bytes text := (
 		SELECT string_agg(format(
 			'coalesce(pg_catalog.pg_column_size(%I), 0)', a.attname),
@@ -128,7 +133,7 @@ FROM (
 			pg_catalog.sum(k.bytes) AS bytes,
 			%10$s AS load
 		FROM (
-			SELECT shardring.position_once(%4$s, %11$L, %12$L)
+			SELECT shardring_internal.position_once(%4$s, %11$L, %12$L)
 					AS key_position,
 				%5$s AS bytes, %6$s AS load
 			FROM %7$s
@@ -145,7 +150,7 @@ FROM (
 ) AS p
 	CROSS JOIN LATERAL (VALUES
 		(CASE WHEN p.from_shard IS NULL
-			THEN shardring.refuse_null_keys(%9$L, p.rows)
+			THEN shardring_internal.refuse_null_keys(%9$L, p.rows)
 			ELSE p.from_shard END, true),
 		(p.to_shard, false)
 	) AS s (shard, before)
@@ -159,25 +164,27 @@ COMMENT ON FUNCTION shardring.rehearse_query(
 	text, integer, integer, regclass, name, name) IS
 	'the query that rehearse runs, for EXPLAIN';
 
-CREATE FUNCTION shardring.refuse_null_keys(key_column name, keys bigint)
+CREATE FUNCTION shardring_internal.refuse_null_keys(
+	key_column name, keys bigint)
 RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	RAISE EXCEPTION 'column "%" has %', key_column,
-		shardring.counted(keys, 'NULL key')
+		shardring_internal.counted(keys, 'NULL key')
 		USING ERRCODE = 'null_value_not_allowed',
 		HINT = 'A NULL key has no shard.';
 END
 $body$;
-COMMENT ON FUNCTION shardring.refuse_null_keys(name, bigint) IS
-	'internal: raises that there are NULL keys, and how many';
+COMMENT ON FUNCTION shardring_internal.refuse_null_keys(name, bigint) IS
+	'raises that there are NULL keys, and how many';
 
-CREATE FUNCTION shardring.key_expression(relation regclass, key_column name)
+CREATE FUNCTION shardring_internal.key_expression(
+	relation regclass, key_column name)
 RETURNS text
 LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100
 AS 'MODULE_PATHNAME', 'shardring_key_expression';
-COMMENT ON FUNCTION shardring.key_expression(regclass, name) IS
-	'internal: SQL for the values of a column as one of the key types';
+COMMENT ON FUNCTION shardring_internal.key_expression(regclass, name) IS
+	'SQL for the values of a column as one of the key types';
 

@@ -1,3 +1,8 @@
+/*
+ * 52-drain.sql
+ *		Waiting for those who still use an older version.
+ */
+
 CREATE FUNCTION shardring.wait_for_drain(
 	ring text, version integer, timeout interval DEFAULT '1 min')
 RETURNS void

@@ -1,13 +1,23 @@
-/* ---------- Pictures: look and move at a glance ---------- */
+/*
+ * 60-picture.sql
+ *		Pictures: a version, or a move, at a glance.
+ */
 
 CREATE FUNCTION shardring.ring_svg(
-	ring text, version integer DEFAULT NULL,
-	from_version integer DEFAULT NULL)
+	ring text, version integer DEFAULT NULL)
+RETURNS text
+LANGUAGE C STABLE PARALLEL SAFE COST 100000
+AS 'MODULE_PATHNAME', 'shardring_ring_svg';
+COMMENT ON FUNCTION shardring.ring_svg(text, integer) IS
+	'a picture of a version as SVG';
+
+CREATE FUNCTION shardring.ring_svg(
+	ring text, from_version integer, to_version integer)
 RETURNS text
 LANGUAGE C STABLE PARALLEL SAFE COST 100000
 AS 'MODULE_PATHNAME', 'shardring_ring_svg';
 COMMENT ON FUNCTION shardring.ring_svg(text, integer, integer) IS
-	'a picture of a version as SVG, and of what moves since from_version';
+	'a picture of a version as SVG, and of what moves since another';
 
 /*
  * Before and after are told by one bar: # stays with the group, + comes to
@@ -15,13 +25,12 @@ COMMENT ON FUNCTION shardring.ring_svg(text, integer, integer) IS
  * sums have equal bars.
  */
 CREATE FUNCTION shardring.share_bars(
-	ring text, version integer DEFAULT NULL,
-	from_version integer DEFAULT NULL)
+	ring text, from_version integer, to_version integer)
 RETURNS SETOF text
 LANGUAGE sql STABLE PARALLEL SAFE COST 100000 ROWS 10
 BEGIN ATOMIC
 	WITH asked AS (
-		SELECT coalesce(share_bars.version,
+		SELECT coalesce(share_bars.to_version,
 						shardring.active_version(share_bars.ring)) AS version
 	), moved AS (
 		SELECT m.from_group, m.to_group, m.share
@@ -34,14 +43,14 @@ BEGIN ATOMIC
 			 WHERE m.to_group = s.group_name) AS gained,
 			(SELECT coalesce(sum(m.share), 0) FROM moved AS m
 			 WHERE m.from_group = s.group_name) AS lost
-		FROM shardring.shares(share_bars.ring, share_bars.version) AS s
+		FROM shardring.shares(share_bars.ring, share_bars.to_version) AS s
 		UNION ALL
 		SELECT s.group_name, 0, 0, s.share
 		FROM shardring.shares(share_bars.ring, share_bars.from_version) AS s
 		WHERE share_bars.from_version IS NOT NULL
 			AND NOT EXISTS (
 				SELECT FROM shardring.shares(share_bars.ring,
-											 share_bars.version) AS n
+											 share_bars.to_version) AS n
 				WHERE n.group_name = s.group_name)
 	), scaled AS (
 		SELECT g.*,
@@ -71,7 +80,7 @@ BEGIN ATOMIC
 			THEN format('ring %s, version %s', share_bars.ring, a.version)
 			ELSE format('ring %s, from version %s to version %s: %s %% move',
 				share_bars.ring, share_bars.from_version, a.version,
-				round(100 * shardring.moved_share(
+				round(100 * shardring_internal.moved_share(
 					share_bars.ring, share_bars.from_version,
 					a.version)::numeric, 2)) END
 		FROM asked AS a
@@ -86,5 +95,15 @@ BEGIN ATOMIC
 	ORDER BY l.part, l.group_name COLLATE "C";
 END;
 COMMENT ON FUNCTION shardring.share_bars(text, integer, integer) IS
-	'the shares of a version as bars, and what changed since from_version';
+	'the shares of a version as bars, and what changed since another';
 
+
+CREATE FUNCTION shardring.share_bars(
+	ring text, version integer DEFAULT NULL)
+RETURNS SETOF text
+LANGUAGE sql STABLE PARALLEL SAFE COST 100000 ROWS 10
+BEGIN ATOMIC
+	SELECT shardring.share_bars(ring, NULL, version);
+END;
+COMMENT ON FUNCTION shardring.share_bars(text, integer) IS
+	'the shares of a version as bars';

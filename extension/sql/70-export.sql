@@ -1,4 +1,7 @@
-/* ---------- Proxies and shards: one document ---------- */
+/*
+ * 70-export.sql
+ *		A sealed version as one document.
+ */
 
 /*
  * A version as clients in other languages and other servers read it.  What is
@@ -13,16 +16,17 @@ AS $body$
 DECLARE
 	exported shardring.ring_version;
 BEGIN
-	exported := shardring.exported_version(ring, version);
+	exported := shardring_internal.exported_version(ring, version);
 	RETURN (
 		SELECT jsonb_build_object(
 			'format', 1, 'ring', r.ring, 'hash', r.hash,
 			'hash_tags', r.hash_tags,
 			'rejoin_cooldown', extract(epoch FROM r.rejoin_cooldown),
 			'version', exported.version, 'parent', exported.parent,
-			'drafted_on', exported.drafted_on, 'vnodes', exported.vnodes,
+			'drafted_on', exported.base_active, 'vnodes', exported.vnodes,
 			'note', exported.note, 'fingerprint', exported.fingerprint,
-			'groups', shardring.exported_groups(r.ring, exported.version),
+			'groups', shardring_internal.exported_groups(
+				r.ring, exported.version),
 			'pins', coalesce((
 				SELECT jsonb_agg(jsonb_build_object(
 					'position', p.key_position, 'group', p.group_name)
@@ -40,7 +44,7 @@ $body$;
 COMMENT ON FUNCTION shardring.export_version(text, integer) IS
 	'a sealed version as one document, for clients and other servers';
 
-CREATE FUNCTION shardring.exported_version(ring text, version integer)
+CREATE FUNCTION shardring_internal.exported_version(ring text, version integer)
 RETURNS shardring.ring_version
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -68,15 +72,15 @@ BEGIN
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			HINT = 'Use shardring.seal; what may change is not passed on.';
 	END IF;
-	PERFORM shardring.require_intact(found_row);
+	PERFORM shardring_internal.require_intact(found_row);
 	RETURN found_row;
 END
 $body$;
-COMMENT ON FUNCTION shardring.exported_version(text, integer) IS
-	'internal: the row of a version that may be passed on';
+COMMENT ON FUNCTION shardring_internal.exported_version(text, integer) IS
+	'the row of a version that may be passed on';
 
 /* Groups and their shards in the order the fingerprint takes them. */
-CREATE FUNCTION shardring.exported_groups(ring text, version integer)
+CREATE FUNCTION shardring_internal.exported_groups(ring text, version integer)
 RETURNS jsonb
 LANGUAGE sql STABLE PARALLEL SAFE COST 10000
 BEGIN ATOMIC
@@ -98,6 +102,6 @@ BEGIN ATOMIC
 	WHERE g.ring = exported_groups.ring
 		AND g.version = exported_groups.version;
 END;
-COMMENT ON FUNCTION shardring.exported_groups(text, integer) IS
-	'internal: the groups of a version as a document has them';
+COMMENT ON FUNCTION shardring_internal.exported_groups(text, integer) IS
+	'the groups of a version as a document has them';
 

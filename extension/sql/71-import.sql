@@ -1,4 +1,9 @@
 /*
+ * 71-import.sql
+ *		A document becomes a sealed version.
+ */
+
+/*
  * The rows are those of a draft until everything is checked; then the draft
  * is sealed like any other.  A document may come from anybody: whatever is
  * wrong with it is 22023.
@@ -12,29 +17,30 @@ DECLARE
 	target integer;
 	print text;
 BEGIN
-	PERFORM shardring.refuse_null('document', jsonb_typeof(document));
+	PERFORM shardring_internal.refuse_null('document', jsonb_typeof(document));
 	IF jsonb_typeof(document) <> 'object' THEN
 		RAISE EXCEPTION 'a document must be a JSON object'
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	IF document -> 'format' IS DISTINCT FROM '1' THEN
-		PERFORM shardring.refuse_document('format', '1');
+		PERFORM shardring_internal.refuse_document('format', '1');
 	END IF;
-	ring := shardring.document_text(document, 'ring', 63);
-	target := shardring.document_integer(document, 'version', 1, 999999999);
-	print := shardring.document_fingerprint(document);
-	IF shardring.has_version(ring, target, print) THEN
-		PERFORM shardring.require_content(document, target);
+	ring := shardring_internal.document_text(document, 'ring', 63);
+	target := shardring_internal.document_integer(
+		document, 'version', 1, 999999999);
+	print := shardring_internal.document_fingerprint(document);
+	IF shardring_internal.has_version(ring, target, print) THEN
+		PERFORM shardring_internal.require_content(document, target);
 		RETURN target;
 	END IF;
-	PERFORM shardring.import_ring(document);
+	PERFORM shardring_internal.import_ring(document);
 	/* somebody else may have been faster */
-	IF shardring.has_version(ring, target, print) THEN
-		PERFORM shardring.require_content(document, target);
+	IF shardring_internal.has_version(ring, target, print) THEN
+		PERFORM shardring_internal.require_content(document, target);
 		RETURN target;
 	END IF;
-	PERFORM shardring.import_shards(ring, document);
-	PERFORM shardring.import_rows(ring, target, document);
+	PERFORM shardring_internal.import_shards(ring, document);
+	PERFORM shardring_internal.import_rows(ring, target, document);
 	PERFORM shardring.seal(ring, target);
 	RETURN target;
 END
@@ -47,7 +53,8 @@ REVOKE EXECUTE ON FUNCTION shardring.import_version(jsonb) FROM PUBLIC;
  * A fingerprint is that of rows, so the document becomes a ring that is gone
  * before anybody can see it.
  */
-CREATE FUNCTION shardring.require_content(document jsonb, version integer)
+CREATE FUNCTION shardring_internal.require_content(
+	document jsonb, version integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -55,34 +62,35 @@ AS $body$
 DECLARE
 	scratch text := gen_random_uuid();
 BEGIN
-	PERFORM shardring.import_ring(
+	PERFORM shardring_internal.import_ring(
 		jsonb_set(document, '{ring}', to_jsonb(scratch)));
-	PERFORM shardring.import_rows(scratch, version, document);
+	PERFORM shardring_internal.import_rows(scratch, version, document);
 	PERFORM shardring.drop_ring(scratch);
 END
 $body$;
-COMMENT ON FUNCTION shardring.require_content(jsonb, integer) IS
-	'internal: raises when a document has not the fingerprint it says';
-REVOKE EXECUTE ON FUNCTION shardring.require_content(jsonb, integer)
+COMMENT ON FUNCTION shardring_internal.require_content(jsonb, integer) IS
+	'raises when a document has not the fingerprint it says';
+REVOKE EXECUTE ON FUNCTION shardring_internal.require_content(jsonb, integer)
 	FROM PUBLIC;
 
 /* Returns with the ring locked. */
-CREATE FUNCTION shardring.import_ring(document jsonb) RETURNS void
+CREATE FUNCTION shardring_internal.import_ring(document jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-	ring text := shardring.document_text(document, 'ring', 63);
-	hash text := shardring.document_text(document, 'hash', 63);
-	hash_tags boolean := shardring.document_boolean(document, 'hash_tags');
-	number integer := shardring.document_integer(document, 'version', 1,
-												 999999999);
-	seconds numeric := shardring.document_number(document, 'rejoin_cooldown',
-												 0, 3155760000);
+	ring text := shardring_internal.document_text(document, 'ring', 63);
+	hash text := shardring_internal.document_text(document, 'hash', 63);
+	hash_tags boolean := shardring_internal.document_boolean(
+		document, 'hash_tags');
+	number integer := shardring_internal.document_integer(
+		document, 'version', 1, 999999999);
+	seconds numeric := shardring_internal.document_number(
+		document, 'rejoin_cooldown', 0, 3155760000);
 	locked shardring.ring;
 BEGIN
 	IF hash <> ALL (ARRAY['md5', 'fnv1a', 'murmur3', 'crc16']) THEN
-		PERFORM shardring.refuse_document(
+		PERFORM shardring_internal.refuse_document(
 			'hash', 'md5, fnv1a, murmur3 or crc16');
 	END IF;
 	INSERT INTO shardring.ring
@@ -92,7 +100,7 @@ BEGIN
 				  interval '100 years'),
 			number)
 	ON CONFLICT DO NOTHING;
-	locked := shardring.lock_ring(ring);
+	locked := shardring_internal.lock_ring(ring);
 	IF locked.hash <> hash OR locked.hash_tags <> hash_tags THEN
 		RAISE EXCEPTION 'ring "%" exists with another hash', ring
 			USING ERRCODE = 'duplicate_object',
@@ -102,11 +110,11 @@ BEGIN
 	WHERE r.ring = locked.ring AND r.last_version < number;
 END
 $body$;
-COMMENT ON FUNCTION shardring.import_ring(jsonb) IS
-	'internal: the ring of a document, made when there is none';
-REVOKE EXECUTE ON FUNCTION shardring.import_ring(jsonb) FROM PUBLIC;
+COMMENT ON FUNCTION shardring_internal.import_ring(jsonb) IS
+	'the ring of a document, made when there is none';
+REVOKE EXECUTE ON FUNCTION shardring_internal.import_ring(jsonb) FROM PUBLIC;
 
-CREATE FUNCTION shardring.has_version(
+CREATE FUNCTION shardring_internal.has_version(
 	ring text, version integer, fingerprint text)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -133,29 +141,31 @@ BEGIN
 	RETURN found_row.version IS NOT NULL;
 END
 $body$;
-COMMENT ON FUNCTION shardring.has_version(text, integer, text) IS
-	'internal: whether a version is there; raises if it is another one';
-REVOKE EXECUTE ON FUNCTION shardring.has_version(text, integer, text)
+COMMENT ON FUNCTION shardring_internal.has_version(text, integer, text) IS
+	'whether a version is there; raises if it is another one';
+REVOKE EXECUTE ON FUNCTION shardring_internal.has_version(text, integer, text)
 	FROM PUBLIC;
 
 /*
  * Numbers are the same on every server, or the maps were not drafted on one.
  */
-CREATE FUNCTION shardring.import_shards(ring text, document jsonb)
+CREATE FUNCTION shardring_internal.import_shards(ring text, document jsonb)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-	list jsonb := shardring.document_list(document, 'shards', 'string');
+	list jsonb := shardring_internal.document_list(
+		document, 'shards', 'string');
 	other text;
 BEGIN
 	IF (SELECT count(*) <> count(DISTINCT l.shard)
 		FROM jsonb_array_elements_text(list) AS l (shard))
 	THEN
-		PERFORM shardring.refuse_document('shards', 'a list without doubles');
+		PERFORM shardring_internal.refuse_document(
+			'shards', 'a list without doubles');
 	END IF;
-	PERFORM shardring.require_name('name of a shard', l.shard, 63)
+	PERFORM shardring_internal.require_name('name of a shard', l.shard, 63)
 	FROM jsonb_array_elements_text(list) AS l (shard);
 	INSERT INTO shardring.shard (ring, shard, number)
 	SELECT import_shards.ring, l.shard, l.number - 1
@@ -177,11 +187,12 @@ BEGIN
 	END IF;
 END
 $body$;
-COMMENT ON FUNCTION shardring.import_shards(text, jsonb) IS
-	'internal: the shards of a document, with their numbers';
-REVOKE EXECUTE ON FUNCTION shardring.import_shards(text, jsonb) FROM PUBLIC;
+COMMENT ON FUNCTION shardring_internal.import_shards(text, jsonb) IS
+	'the shards of a document, with their numbers';
+REVOKE EXECUTE ON FUNCTION shardring_internal.import_shards(text, jsonb)
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.import_rows(
+CREATE FUNCTION shardring_internal.import_rows(
 	ring text, version integer, document jsonb)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -189,24 +200,25 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	INSERT INTO shardring.ring_version
-		(ring, version, parent, drafted_on, vnodes, note)
+		(ring, version, parent, base_active, vnodes, note)
 	VALUES (ring, version,
-		shardring.document_integer(document, 'parent', 1, version - 1, true),
-		shardring.document_integer(document, 'drafted_on', 1, version - 1,
-								   true),
-		shardring.document_integer(document, 'vnodes', 1, 4194304),
-		shardring.document_text(document, 'note', NULL, true));
-	PERFORM shardring.import_groups(ring, version, document);
-	PERFORM shardring.import_pins(ring, version, document);
-	PERFORM shardring.require_document(ring, version, document);
+		shardring_internal.document_integer(
+			document, 'parent', 1, version - 1, true),
+		shardring_internal.document_integer(
+			document, 'drafted_on', 1, version - 1, true),
+		shardring_internal.document_integer(document, 'vnodes', 1, 4194304),
+		shardring_internal.document_text(document, 'note', NULL, true));
+	PERFORM shardring_internal.import_groups(ring, version, document);
+	PERFORM shardring_internal.import_pins(ring, version, document);
+	PERFORM shardring_internal.require_document(ring, version, document);
 END
 $body$;
-COMMENT ON FUNCTION shardring.import_rows(text, integer, jsonb) IS
-	'internal: a version of a document as a draft, checked';
-REVOKE EXECUTE ON FUNCTION shardring.import_rows(text, integer, jsonb)
+COMMENT ON FUNCTION shardring_internal.import_rows(text, integer, jsonb) IS
+	'a version of a document as a draft, checked';
+REVOKE EXECUTE ON FUNCTION shardring_internal.import_rows(text, integer, jsonb)
 	FROM PUBLIC;
 
-CREATE FUNCTION shardring.import_groups(
+CREATE FUNCTION shardring_internal.import_groups(
 	ring text, version integer, document jsonb)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -216,32 +228,35 @@ DECLARE
 	imported jsonb;
 	name text;
 BEGIN
-	FOR imported IN SELECT l.g FROM jsonb_array_elements(
-		shardring.document_list(document, 'groups', 'object')) AS l (g)
+	FOR imported IN SELECT l.g
+		FROM jsonb_array_elements(shardring_internal.document_list(
+			document, 'groups', 'object')) AS l (g)
 	LOOP
-		name := shardring.document_text(imported, 'name', 255);
+		name := shardring_internal.document_text(imported, 'name', 255);
 		INSERT INTO shardring.shard_group
 			(ring, version, group_name, weight, slots, zone, points)
 		VALUES (ring, version, name,
-			shardring.document_number(imported, 'weight', 0, 4194304),
-			shardring.document_integer(imported, 'slots', 1, 65536),
-			shardring.document_text(imported, 'zone', 255, true),
-			shardring.document_points(imported))
+			shardring_internal.document_number(imported, 'weight', 0, 4194304),
+			shardring_internal.document_integer(imported, 'slots', 1, 65536),
+			shardring_internal.document_text(imported, 'zone', 255, true),
+			shardring_internal.document_points(imported))
 		ON CONFLICT DO NOTHING;
 		IF NOT FOUND THEN
-			PERFORM shardring.refuse_document('groups',
-											  'a list without doubles');
+			PERFORM shardring_internal.refuse_document(
+				'groups', 'a list without doubles');
 		END IF;
-		PERFORM shardring.import_map(ring, version, name, imported, document);
+		PERFORM shardring_internal.import_map(
+			ring, version, name, imported, document);
 	END LOOP;
 END
 $body$;
-COMMENT ON FUNCTION shardring.import_groups(text, integer, jsonb) IS
-	'internal: the groups of a document';
-REVOKE EXECUTE ON FUNCTION shardring.import_groups(text, integer, jsonb)
+COMMENT ON FUNCTION shardring_internal.import_groups(text, integer, jsonb) IS
+	'the groups of a document';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.import_groups(text, integer, jsonb)
 	FROM PUBLIC;
 
-CREATE FUNCTION shardring.import_map(
+CREATE FUNCTION shardring_internal.import_map(
 	ring text, version integer, group_name text, imported jsonb,
 	document jsonb)
 RETURNS void
@@ -252,33 +267,35 @@ DECLARE
 	holder jsonb;
 	shard text;
 BEGIN
-	FOR holder IN SELECT l.s FROM jsonb_array_elements(
-		shardring.document_list(imported, 'shards', 'object')) AS l (s)
+	FOR holder IN SELECT l.s
+		FROM jsonb_array_elements(shardring_internal.document_list(
+			imported, 'shards', 'object')) AS l (s)
 	LOOP
-		shard := shardring.document_text(holder, 'shard', 63);
+		shard := shardring_internal.document_text(holder, 'shard', 63);
 		IF NOT document -> 'shards' ? shard THEN
-			PERFORM shardring.refuse_document(
+			PERFORM shardring_internal.refuse_document(
 				'shards', format('a list with shard "%s"', shard));
 		END IF;
 		INSERT INTO shardring.shard_map
 			(ring, version, group_name, shard, slots)
 		VALUES (ring, version, group_name, shard,
-				shardring.document_slots(holder))
+				shardring_internal.document_slots(holder))
 		ON CONFLICT DO NOTHING;
 		IF NOT FOUND THEN
-			PERFORM shardring.refuse_document('shards',
-											  'a list without doubles');
+			PERFORM shardring_internal.refuse_document(
+				'shards', 'a list without doubles');
 		END IF;
 	END LOOP;
 END
 $body$;
 COMMENT ON FUNCTION
-	shardring.import_map(text, integer, text, jsonb, jsonb) IS
-	'internal: the shards of a group of a document';
+	shardring_internal.import_map(text, integer, text, jsonb, jsonb) IS
+	'the shards of a group of a document';
 REVOKE EXECUTE ON FUNCTION
-	shardring.import_map(text, integer, text, jsonb, jsonb) FROM PUBLIC;
+	shardring_internal.import_map(text, integer, text, jsonb, jsonb)
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.import_pins(
+CREATE FUNCTION shardring_internal.import_pins(
 	ring text, version integer, document jsonb)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -287,26 +304,27 @@ AS $body$
 BEGIN
 	INSERT INTO shardring.shard_pin (ring, version, key_position, group_name)
 	SELECT import_pins.ring, import_pins.version,
-		shardring.document_integer(l.p, 'position', 0, 4294967295),
-		shardring.document_text(l.p, 'group', 255)
+		shardring_internal.document_integer(l.p, 'position', 0, 4294967295),
+		shardring_internal.document_text(l.p, 'group', 255)
 	FROM jsonb_array_elements(
-		shardring.document_list(document, 'pins', 'object')) AS l (p)
+		shardring_internal.document_list(document, 'pins', 'object')) AS l (p)
 	ON CONFLICT DO NOTHING;
 	IF jsonb_array_length(document -> 'pins') <> (
 		SELECT count(*) FROM shardring.shard_pin AS p
 		WHERE p.ring = import_pins.ring COLLATE "C"
 			AND p.version = import_pins.version)
 	THEN
-		PERFORM shardring.refuse_document('pins', 'a list without doubles');
+		PERFORM shardring_internal.refuse_document(
+			'pins', 'a list without doubles');
 	END IF;
 END
 $body$;
-COMMENT ON FUNCTION shardring.import_pins(text, integer, jsonb) IS
-	'internal: the pins of a document';
-REVOKE EXECUTE ON FUNCTION shardring.import_pins(text, integer, jsonb)
+COMMENT ON FUNCTION shardring_internal.import_pins(text, integer, jsonb) IS
+	'the pins of a document';
+REVOKE EXECUTE ON FUNCTION shardring_internal.import_pins(text, integer, jsonb)
 	FROM PUBLIC;
 
-CREATE FUNCTION shardring.require_document(
+CREATE FUNCTION shardring_internal.require_document(
 	ring text, version integer, document jsonb)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -317,7 +335,7 @@ DECLARE
 	print text;
 BEGIN
 	SELECT p.problem INTO first_problem
-	FROM shardring.version_problems(ring, version) AS p (problem)
+	FROM shardring_internal.version_problems(ring, version) AS p (problem)
 	LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION 'document of version % of ring "%" is not consistent',
@@ -336,8 +354,10 @@ BEGIN
 	END IF;
 END
 $body$;
-COMMENT ON FUNCTION shardring.require_document(text, integer, jsonb) IS
-	'internal: raises when the rows of a document are not what it says';
-REVOKE EXECUTE ON FUNCTION shardring.require_document(text, integer, jsonb)
+COMMENT ON FUNCTION
+	shardring_internal.require_document(text, integer, jsonb) IS
+	'raises when the rows of a document are not what it says';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.require_document(text, integer, jsonb)
 	FROM PUBLIC;
 

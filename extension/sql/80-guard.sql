@@ -1,6 +1,7 @@
-/* ---------- Proxies and shards: the guard ---------- */
-
 /*
+ * 80-guard.sql
+ *		On a shard: refusing keys that live elsewhere.
+ *
  * VOLATILE and PARALLEL UNSAFE: they look at what is active now, not at what
  * the statement sees.
  */

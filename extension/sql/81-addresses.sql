@@ -1,4 +1,7 @@
-/* ---------- Proxies and shards: addresses ---------- */
+/*
+ * 81-addresses.sql
+ *		Shards and the servers they are on.
+ */
 
 CREATE FUNCTION shardring.live_shards(ring text)
 RETURNS TABLE (shard text, number integer, server text)
@@ -6,7 +9,7 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-	ours shardring.ring := shardring.require_ring(ring);
+	ours shardring.ring := shardring_internal.require_ring(ring);
 BEGIN
 	RETURN QUERY
 		SELECT s.shard, s.number, coalesce(s.server, s.shard)
@@ -25,10 +28,10 @@ $body$;
 COMMENT ON FUNCTION shardring.live_shards(text) IS
 	'shards of the active version and of sealed newer ones, with servers';
 
-CREATE FUNCTION shardring.connect_string(server text) RETURNS text
+CREATE FUNCTION shardring_internal.connect_string(server text) RETURNS text
 LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100
 AS 'MODULE_PATHNAME', 'shardring_connect_string';
-COMMENT ON FUNCTION shardring.connect_string(text) IS
-	'internal: the address of a foreign server, without secrets';
-REVOKE EXECUTE ON FUNCTION shardring.connect_string(text) FROM PUBLIC;
+COMMENT ON FUNCTION shardring_internal.connect_string(text) IS
+	'the address of a foreign server, without secrets';
+REVOKE EXECUTE ON FUNCTION shardring_internal.connect_string(text) FROM PUBLIC;
 

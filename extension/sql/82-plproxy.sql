@@ -1,4 +1,9 @@
 /*
+ * 82-plproxy.sql
+ *		The partitions of PL/Proxy.
+ */
+
+/*
  * Numbers stay, so a shard that is retired keeps its partition, with the
  * address of another one: RUN ON ALL calls equal addresses once.
  */
@@ -12,18 +17,19 @@ DECLARE
 	old_names text[];
 	old_addresses text[] COLLATE "C";
 BEGIN
-	PERFORM shardring.require_ring(ring);
-	addresses := shardring.partition_addresses(ring);
+	PERFORM shardring_internal.require_ring(ring);
+	addresses := shardring_internal.partition_addresses(ring);
 	SELECT w.fdwname, p.names, p.addresses
 	INTO wrapper, old_names, old_addresses
 	FROM pg_foreign_server AS f
 		JOIN pg_foreign_data_wrapper AS w ON w.oid = f.srvfdw
-		CROSS JOIN LATERAL shardring.partition_options(f.srvoptions) AS p
+		CROSS JOIN LATERAL
+			shardring_internal.partition_options(f.srvoptions) AS p
 	WHERE f.srvname = plproxy_sync.ring COLLATE "C";
 	IF NOT FOUND THEN
 		EXECUTE format('CREATE SERVER %I FOREIGN DATA WRAPPER plproxy '
 					   'OPTIONS (%s)', ring,
-					   shardring.partition_clauses(addresses, ''));
+					   shardring_internal.partition_clauses(addresses, ''));
 	ELSIF wrapper <> 'plproxy' THEN
 		RAISE EXCEPTION 'server "%" exists and is none of PL/Proxy''s', ring
 			USING ERRCODE = 'duplicate_object',
@@ -32,7 +38,7 @@ BEGIN
 		EXECUTE format('ALTER SERVER %I OPTIONS (%s)', ring, concat_ws(', ',
 			(SELECT string_agg(format('DROP %I', n.name), ', ')
 			 FROM unnest(old_names) AS n (name)),
-			shardring.partition_clauses(addresses, 'ADD ')));
+			shardring_internal.partition_clauses(addresses, 'ADD ')));
 	END IF;
 	RETURN cardinality(addresses);
 END
@@ -41,7 +47,8 @@ COMMENT ON FUNCTION shardring.plproxy_sync(text) IS
 	'makes the server of PL/Proxy for a ring what the shards are';
 REVOKE EXECUTE ON FUNCTION shardring.plproxy_sync(text) FROM PUBLIC;
 
-CREATE FUNCTION shardring.partition_addresses(ring text) RETURNS text[]
+CREATE FUNCTION shardring_internal.partition_addresses(ring text)
+RETURNS text[]
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -49,7 +56,7 @@ DECLARE
 	stand_in text;
 	numbers text COLLATE "C";
 BEGIN
-	SELECT shardring.connect_string(l.server) INTO stand_in
+	SELECT shardring_internal.connect_string(l.server) INTO stand_in
 	FROM shardring.live_shards(ring) AS l
 	WHERE EXISTS (SELECT FROM shardring.shard_map AS m
 				  WHERE m.ring = partition_addresses.ring COLLATE "C"
@@ -78,7 +85,7 @@ BEGIN
 	END IF;
 	RETURN ARRAY(
 		SELECT CASE WHEN l.server IS NULL THEN stand_in
-			ELSE shardring.connect_string(l.server) END
+			ELSE shardring_internal.connect_string(l.server) END
 		FROM shardring.shard AS s
 			LEFT JOIN shardring.live_shards(partition_addresses.ring) AS l
 				ON l.shard = s.shard
@@ -86,12 +93,13 @@ BEGIN
 		ORDER BY s.number);
 END
 $body$;
-COMMENT ON FUNCTION shardring.partition_addresses(text) IS
-	'internal: the addresses of all shards, by number';
-REVOKE EXECUTE ON FUNCTION shardring.partition_addresses(text) FROM PUBLIC;
+COMMENT ON FUNCTION shardring_internal.partition_addresses(text) IS
+	'the addresses of all shards, by number';
+REVOKE EXECUTE ON FUNCTION shardring_internal.partition_addresses(text)
+	FROM PUBLIC;
 
 /* Those that plproxy_sync writes; others belong to whoever set them. */
-CREATE FUNCTION shardring.partition_options(
+CREATE FUNCTION shardring_internal.partition_options(
 	options text[], OUT names text[], OUT addresses text[])
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -101,11 +109,13 @@ BEGIN ATOMIC
 		AS o (option_name, option_value, i)
 	WHERE o.option_name ~ '^p[0-9]+$' OR o.option_name = 'modular_mapping';
 END;
-COMMENT ON FUNCTION shardring.partition_options(text[]) IS
-	'internal: the partitions among the options of a server';
-REVOKE EXECUTE ON FUNCTION shardring.partition_options(text[]) FROM PUBLIC;
+COMMENT ON FUNCTION shardring_internal.partition_options(text[]) IS
+	'the partitions among the options of a server';
+REVOKE EXECUTE ON FUNCTION shardring_internal.partition_options(text[])
+	FROM PUBLIC;
 
-CREATE FUNCTION shardring.partition_clauses(addresses text[], verb text)
+CREATE FUNCTION shardring_internal.partition_clauses(
+	addresses text[], verb text)
 RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -114,9 +124,9 @@ BEGIN ATOMIC
 		|| format(', %smodular_mapping %L', verb, 1)
 	FROM unnest(addresses) WITH ORDINALITY AS a (address, i);
 END;
-COMMENT ON FUNCTION shardring.partition_clauses(text[], text) IS
-	'internal: partitions as options of CREATE or ALTER SERVER';
-REVOKE EXECUTE ON FUNCTION shardring.partition_clauses(text[], text)
+COMMENT ON FUNCTION shardring_internal.partition_clauses(text[], text) IS
+	'partitions as options of CREATE or ALTER SERVER';
+REVOKE EXECUTE ON FUNCTION shardring_internal.partition_clauses(text[], text)
 	FROM PUBLIC;
 
 CREATE FUNCTION shardring.plproxy_partition(ring text, key text)

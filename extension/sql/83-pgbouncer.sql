@@ -1,4 +1,9 @@
 /*
+ * 83-pgbouncer.sql
+ *		The databases of pgbouncer.
+ */
+
+/*
  * Values are in apostrophes, doubled inside; for names pgbouncer has nothing
  * of the kind.
  */

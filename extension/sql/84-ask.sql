@@ -1,4 +1,7 @@
-/* ---------- Proxies and shards: asking the shards ---------- */
+/*
+ * 84-ask.sql
+ *		Asking the shards, and pushing versions to them.
+ */
 
 CREATE TABLE shardring.shard_probe
 (
@@ -31,15 +34,15 @@ SELECT pg_catalog.pg_extension_config_dump('shardring.shard_probe', '');
  * The only way to other servers.  With the caller's rights: USAGE on the
  * foreign server, and his user mapping.
  */
-CREATE FUNCTION shardring.ask_servers(
+CREATE FUNCTION shardring_internal.ask_servers(
 	servers text[], statement text, arguments text[])
 RETURNS TABLE (server text, server_version text, error text, answer text[],
 	round_trip interval)
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 1000000 ROWS 10
 AS 'MODULE_PATHNAME', 'shardring_ask_servers';
-COMMENT ON FUNCTION shardring.ask_servers(text[], text, text[]) IS
-	'internal: runs a statement on servers at once, each a transaction';
-REVOKE EXECUTE ON FUNCTION shardring.ask_servers(text[], text, text[])
+COMMENT ON FUNCTION shardring_internal.ask_servers(text[], text, text[]) IS
+	'runs a statement on servers at once, each a transaction';
+REVOKE EXECUTE ON FUNCTION shardring_internal.ask_servers(text[], text, text[])
 	FROM PUBLIC;
 
 /*
@@ -56,7 +59,7 @@ AS $body$
 DECLARE
 	ours shardring.ring;
 BEGIN
-	ours := shardring.require_ring(ring);
+	ours := shardring_internal.require_ring(ring);
 	RETURN QUERY
 		SELECT l.shard, l.server, a.server_version IS NOT NULL, a.error,
 			a.server_version, a.active_version, a.fingerprint,
@@ -65,7 +68,7 @@ BEGIN
 				AND a.fingerprint IS NOT DISTINCT FROM ours.fingerprint,
 			a.round_trip
 		FROM shardring.live_shards(ring) AS l
-			JOIN shardring.ask_versions(
+			JOIN shardring_internal.ask_versions(
 				ARRAY(SELECT DISTINCT s.server
 					  FROM shardring.live_shards(ring) AS s
 					  ORDER BY s.server),
@@ -81,7 +84,7 @@ COMMENT ON FUNCTION shardring.shard_status(text) IS
 REVOKE EXECUTE ON FUNCTION shardring.shard_status(text) FROM PUBLIC;
 
 /* What comes from elsewhere is not trusted to be a version. */
-CREATE FUNCTION shardring.ask_versions(
+CREATE FUNCTION shardring_internal.ask_versions(
 	servers text[], statement text, arguments text[])
 RETURNS TABLE (server text, server_version text, error text,
 	active_version integer, fingerprint text, round_trip interval)
@@ -92,11 +95,12 @@ BEGIN ATOMIC
 			THEN a.answer[1]::integer END,
 		CASE WHEN a.answer[2] ~ '^[0-9a-f]{64}$' THEN a.answer[2] END,
 		a.round_trip
-	FROM shardring.ask_servers(servers, statement, arguments) AS a;
+	FROM shardring_internal.ask_servers(servers, statement, arguments) AS a;
 END;
-COMMENT ON FUNCTION shardring.ask_versions(text[], text, text[]) IS
-	'internal: asks servers something that is a version and a fingerprint';
-REVOKE EXECUTE ON FUNCTION shardring.ask_versions(text[], text, text[])
+COMMENT ON FUNCTION shardring_internal.ask_versions(text[], text, text[]) IS
+	'asks servers something that is a version and a fingerprint';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.ask_versions(text[], text, text[])
 	FROM PUBLIC;
 
 CREATE FUNCTION shardring.push_version(
@@ -111,10 +115,10 @@ DECLARE
 	document jsonb;
 	targets shardring.shard[];
 BEGIN
-	PERFORM shardring.refuse_null('ring', ring, 'version', version::text,
-								  'activate', activate::text);
+	PERFORM shardring_internal.refuse_null(
+		'ring', ring, 'version', version::text, 'activate', activate::text);
 	document := shardring.export_version(ring, version);
-	targets := shardring.push_targets(ring, version, shards);
+	targets := shardring_internal.push_targets(ring, version, shards);
 	RETURN QUERY
 		SELECT t.shard,
 			a.error IS NULL
@@ -124,7 +128,7 @@ BEGIN
 					 push_version.version OR NOT push_version.activate),
 			a.error, a.active_version, a.fingerprint
 		FROM unnest(targets) AS t
-			JOIN shardring.ask_versions(
+			JOIN shardring_internal.ask_versions(
 				ARRAY(SELECT DISTINCT s.server FROM unnest(targets) AS s
 					  ORDER BY s.server),
 				'SELECT * FROM shardring.receive_version($1, $2)',
@@ -139,7 +143,7 @@ COMMENT ON FUNCTION
 REVOKE EXECUTE ON FUNCTION
 	shardring.push_version(text, integer, text[], boolean) FROM PUBLIC;
 
-CREATE FUNCTION shardring.push_targets(
+CREATE FUNCTION shardring_internal.push_targets(
 	ring text, version integer, shards text[])
 RETURNS shardring.shard[]
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE
@@ -174,9 +178,10 @@ BEGIN
 		ORDER BY s.number);
 END
 $body$;
-COMMENT ON FUNCTION shardring.push_targets(text, integer, text[]) IS
-	'internal: the shards to push to, each with its server';
-REVOKE EXECUTE ON FUNCTION shardring.push_targets(text, integer, text[])
+COMMENT ON FUNCTION shardring_internal.push_targets(text, integer, text[]) IS
+	'the shards to push to, each with its server';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.push_targets(text, integer, text[])
 	FROM PUBLIC;
 
 /* The other end of push_version. */
@@ -208,7 +213,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.receive_version(jsonb, boolean) IS
-	'internal: imports a version that is pushed, and activates it';
+	'imports a version that is pushed, and activates it';
 REVOKE EXECUTE ON FUNCTION shardring.receive_version(jsonb, boolean)
 	FROM PUBLIC;
 
@@ -222,7 +227,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	PERFORM shardring.refuse_null('ring', ring);
+	PERFORM shardring_internal.refuse_null('ring', ring);
 	RETURN QUERY
 		INSERT INTO shardring.shard_probe AS p
 			(ring, shard, failures, succeeded_at, failed_at, error)
@@ -251,7 +256,7 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	PERFORM shardring.require_ring(ring);
+	PERFORM shardring_internal.require_ring(ring);
 	RETURN QUERY
 		SELECT p.*
 		FROM shardring.shard_probe AS p

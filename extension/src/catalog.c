@@ -3,10 +3,10 @@
  *		The tables: finding them, scanning them, the rows of rings and
  *		versions.
  *
- * Only this file and catalog_version.c, which reads the rows of one version, know
- * tables and columns.  Rules of both:
- *	- tables are found from the schema of the function that was called, so
- *	  that nothing survives a DROP EXTENSION;
+ * Only this file and catalog_version.c, which reads the rows of one version,
+ * know tables and columns.  Rules of both:
+ *	- tables are found by their names in schema shardring, whatever schema the
+ *	  called function is in, so that nothing survives a DROP EXTENSION;
  *	- everything is read by index with the snapshot the caller names;
  *	- rows are copied into the current context, nothing points into a page;
  *	- whatever the rows say, reading them ends in a definition or a clean
@@ -16,6 +16,7 @@
 
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "catalog/namespace.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -43,7 +44,7 @@ static void scan_begin(RowScan *scan, Oid schema, const char *name, int nkeys,
 static void copy_fingerprint(char *fingerprint, Datum value, bool isnull);
 
 /*
- * The schema of the extension: that of the function that was called.
+ * The schema of the tables.
  */
 Oid
 catalog_schema(FunctionCallInfo fcinfo)
@@ -53,7 +54,7 @@ catalog_schema(FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("shardring functions cannot be called without "
 						"function information")));
-	return get_func_namespace(fcinfo->flinfo->fn_oid);
+	return get_namespace_oid("shardring", true);
 }
 
 /*
@@ -204,7 +205,7 @@ scan_begin(RowScan *scan, Oid schema, const char *name, int nkeys,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table \"%s\" of extension \"shardring\" is missing",
 						name)));
-	/* ordered, whatever ignore_system_indexes says: catalog_version.c merges */
+	/* ordered whatever ignore_system_indexes says: rows are merged */
 	scan->scan = systable_beginscan_ordered(scan->table, scan->index,
 											snapshot, nkeys, keys);
 }

@@ -288,8 +288,7 @@ resize_group(const CatalogDef *def, const Resize *resize, PointsTaken *taken)
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						 errmsg("the points of a group are not its "
 								"candidates in ascending order"),
-						 errhint("Use shardring.version_problems to see "
-								 "which.")));
+						 errhint("Use shardring.seal to see which.")));
 				break;
 			case RING_EXHAUSTED:
 				ereport(ERROR,

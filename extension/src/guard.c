@@ -237,7 +237,8 @@ active_ring(FunctionCallInfo fcinfo, text *ring)
 				 errmsg("ring \"%s\" has no active version",
 						text_to_cstring(ring)),
 				 errhint("Nothing can be written here before one is; copy "
-						 "rows in under session_replication_role = replica.")));
+						 "rows in under session_replication_role = "
+						 "replica.")));
 	memo = memo_get_routable(fcinfo, 0, ring, ACTIVE_VERSION);
 	PopActiveSnapshot();
 	return memo;

@@ -61,7 +61,7 @@ PG_FUNCTION_INFO_V1(shardring_move_predicate);
 
 /*
  * move_predicate(ring, from_version, to_version, from_shard, to_shard,
- * key_expression, position_expression, key_type): "false" when nothing moves.
+ * key_expression, key_type, position_expression): "false" when nothing moves.
  */
 Datum
 shardring_move_predicate(PG_FUNCTION_ARGS)
@@ -75,16 +75,16 @@ shardring_move_predicate(PG_FUNCTION_ARGS)
 	Term	   *terms;
 
 	for (int i = 0; i < PG_NARGS(); i++)
-		if (PG_ARGISNULL(i) && i != 5 && i != 6)
+		if (PG_ARGISNULL(i) && i != 5 && i != 7)
 			PG_RETURN_NULL();
-	if (PG_ARGISNULL(5) && PG_ARGISNULL(6))
+	if (PG_ARGISNULL(5) && PG_ARGISNULL(7))
 		PG_RETURN_NULL();
 	check_expressions(fcinfo);
 	rings = moves_rings(fcinfo);
-	position = PG_ARGISNULL(6) ?
+	position = PG_ARGISNULL(7) ?
 		position_expression(rings.from, text_argument(fcinfo, 5),
-							text_argument(fcinfo, 7)) :
-		psprintf("(%s)::int8", text_argument(fcinfo, 6));
+							text_argument(fcinfo, 6)) :
+		psprintf("(%s)::int8", text_argument(fcinfo, 7));
 	from = require_shard(fcinfo, 3, rings.from, rings.to);
 	to = require_shard(fcinfo, 4, rings.to, rings.from);
 	diff_plan(rings.from, rings.to, &shardring_env, &plan);
@@ -103,13 +103,13 @@ check_expressions(FunctionCallInfo fcinfo)
 	"position_expression"};
 
 	for (int i = 0; i < (int) lengthof(names); i++)
-		if (!PG_ARGISNULL(5 + i) &&
-			strspn(text_argument(fcinfo, 5 + i), " \t\r\n\f\v") ==
-			VARSIZE_ANY_EXHDR(PG_GETARG_TEXT_PP(5 + i)))
+		if (!PG_ARGISNULL(5 + 2 * i) &&
+			strspn(text_argument(fcinfo, 5 + 2 * i), " \t\r\n\f\v") ==
+			VARSIZE_ANY_EXHDR(PG_GETARG_TEXT_PP(5 + 2 * i)))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("%s must not be empty", names[i])));
-	(void) key_as_text("", text_argument(fcinfo, 7));
+	(void) key_as_text("", text_argument(fcinfo, 6));
 }
 
 /*

@@ -54,7 +54,8 @@ static void band_add(PictureBand *band, uint32 colour, double length);
 PG_FUNCTION_INFO_V1(shardring_ring_svg);
 
 /*
- * ring_svg(ring, version, from_version): a picture of the ring.
+ * ring_svg(ring, version) or ring_svg(ring, from_version, to_version): a
+ * picture of the ring, and of what moves.
  */
 Datum
 shardring_ring_svg(PG_FUNCTION_ARGS)
@@ -65,21 +66,22 @@ shardring_ring_svg(PG_FUNCTION_ARGS)
 	uint32	   *colours;
 	MovingPart *parts = NULL;
 	uint32		nparts = 0;
+	int			to = PG_NARGS() - 1;
 
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
 	picture.ring = PG_GETARG_TEXT_PP(0);
-	memo = memo_get_routable(fcinfo, 0, picture.ring, PG_ARGISNULL(1) ?
-							  ACTIVE_VERSION : PG_GETARG_INT32(1));
+	memo = memo_get_routable(fcinfo, 0, picture.ring, PG_ARGISNULL(to) ?
+							  ACTIVE_VERSION : PG_GETARG_INT32(to));
 	picture.version = memo->version;
 	picture.ngroups = memo->ring->ngroups;
 	picture.npoints = memo->ring->npoints;
 	gained = palloc0(picture.ngroups * sizeof(uint64));
 	colours = palloc(picture.ngroups * sizeof(uint32));
-	if (!PG_ARGISNULL(2))
+	if (to > 1 && !PG_ARGISNULL(1))
 	{
 		const Memo *from = memo_get(fcinfo, 1, picture.ring,
-										  PG_GETARG_INT32(2));
+									PG_GETARG_INT32(1));
 
 		picture.from_version = from->version;
 		parts = find_moves(from->ring, memo->ring, &nparts, gained);

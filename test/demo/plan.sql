@@ -8,7 +8,7 @@
 \echo
 \set ECHO queries
 
-SELECT shardring.share_bars('demo', 2, from_version => 1);
+SELECT shardring.share_bars('demo', 1, 2);
 SELECT from_group, to_group, (SELECT count(*) FROM unnest(positions)) AS ranges,
   round(100 * share::numeric, 3) AS "share %"
 FROM shardring.moved_ranges('demo', 1, 2);
@@ -32,10 +32,10 @@ SELECT round(100 * sum(share)::numeric, 3) AS "share % of all",
 FROM shardring.move_plan('demo', 1, 2);
 
 \set ECHO none
-\echo 'SELECT shardring.ring_svg(''demo'', 2, from_version => 1) \\g ring.svg'
+\echo 'SELECT shardring.ring_svg(''demo'', 1, 2) \\g ring.svg'
 \pset format unaligned
 \pset tuples_only
-SELECT shardring.ring_svg('demo', 2, from_version => 1) \g ring.svg
+SELECT shardring.ring_svg('demo', 1, 2) \g ring.svg
 \echo
 \echo draws the same into file ring.svg.
 \echo

@@ -8,7 +8,7 @@ SELECT p.oid AS function, a.n, a.type::regtype,
 	CASE WHEN p.provariadic <> 0 AND a.n = p.pronargs THEN 'VARIADIC ' ELSE ''
 	END AS prefix, p.proargnames[a.n] AS name, p.pronargs AS arguments
 FROM pg_proc p, unnest(p.proargtypes::oid[]) WITH ORDINALITY a (type, n)
-WHERE p.pronamespace = 'shardring'::regnamespace;
+WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[]);
 
 CREATE VIEW hostile.choice AS
 SELECT a.function, a.n, a.arguments,
@@ -25,7 +25,7 @@ WITH RECURSIVE all_of(function, n, expressions) AS
 (
 	SELECT p.oid, 0::bigint, '{}'::text[]
 	FROM pg_proc p
-	WHERE p.pronamespace = 'shardring'::regnamespace AND p.pronargs <= 3
+	WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[]) AND p.pronargs <= 3
 UNION ALL
 	SELECT c.function, c.n, a.expressions || c.expression
 	FROM all_of a
@@ -69,7 +69,7 @@ WHERE call LIKE '%partition_clauses(%hostile.huge%repeat%';
 -- A type without values would leave its functions without calls.
 SELECT format('not called: %s', p.oid::regprocedure)
 FROM pg_proc p
-WHERE p.pronamespace = 'shardring'::regnamespace AND NOT EXISTS (
+WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[]) AND NOT EXISTS (
 	SELECT FROM hostile.call c
 	WHERE c.call LIKE format('SELECT /* %s */ %%',
 		replace(p.oid::regprocedure::text, ' ', '_')));

@@ -184,7 +184,6 @@ SELECT p.proname, format('%s(%s) → %s', p.proname,
     WHEN 'r' THEN ', parallel restricted' ELSE '' END
 FROM pg_proc AS p
 WHERE p.pronamespace = 'shardring'::regnamespace
-  AND obj_description(p.oid, 'pg_proc') !~ '^(internal|trigger):'
 ORDER BY 2
 END
 	my (%signatures, %labels);

@@ -213,7 +213,8 @@ foreach my $type (qw(text bigint uuid))
 publish(
 	'a stored position',
 	biggest('r', 'text', 'shardring.move_predicate(ring, from_version,'
-		  . " version, from_shard, to_shard, NULL, 'at')"),
+		  . " version, from_shard, to_shard, NULL,"
+		  . " position_expression => 'at')"),
 	'key',
 	biggest('r', 'text', $list));
 publish('hash tags', biggest('tags', 'text', 'predicate'),

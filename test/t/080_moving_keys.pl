@@ -187,10 +187,10 @@ step($session, "SELECT shardring.create_ring('long', 1);"
 	  . "SELECT shardring.add_group('long', 'g', '{s}')");
 stopped_early('choosing points',
 	'SELECT cardinality(points)'
-	  . " FROM shardring.resize_groups('long', 1, '{g}', '{2000000}')");
+	  . " FROM shardring_internal.resize_groups('long', 1, '{g}', '{2000000}')");
 step($session, "SELECT shardring.set_vnodes('long', 2000000)");
 stopped_early('checking points',
-	"SELECT count(*) FROM shardring.version_problems('long', 1)");
+	"SELECT count(*) FROM shardring_internal.version_problems('long', 1)");
 
 # two groups, so that there are about as many arcs, and nothing to compile
 step($session, "SELECT shardring.create_ring('sealed', 1, 'murmur3');"

@@ -135,7 +135,7 @@ sub pixel_at
 # ---------- wide arcs are where they belong ----------
 
 make_ring('few', 4, 3);
-my ($svg, $width, $height, $pixel) = render('few', "ring_svg('few', 2, 1)");
+my ($svg, $width, $height, $pixel) = render('few', "ring_svg('few', 1, 2)");
 is($width, 600, 'few: width');
 cmp_ok($height, '>', 300, 'few: height');
 my $owners = colours($svg, 'owners');
@@ -286,7 +286,7 @@ is_deeply([ sort keys %legend ],
 my $shown = slurp_file('extension/doc/ring.svg');
 make_ring('orders', 8, 160);
 ok( $shown eq $node->safe_psql(
-		'postgres', "SELECT shardring.ring_svg('orders', 2, 1)"),
+		'postgres', "SELECT shardring.ring_svg('orders', 1, 2)"),
 	'the picture in the README is what ring_svg draws');
 
 $node->stop;

@@ -342,20 +342,29 @@ is(on_main(sprintf $push, 3, '3'),
 
 # ---------- who may connect ----------
 
-on_main(q{
-	CREATE ROLE monitor LOGIN;
-	GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA shardring TO monitor});
+# What doc/keeping-the-map.md grants.
+my @of_a_monitor = (
+	(map { "EXECUTE ON FUNCTION $_" } qw(shardring.probe shardring.shard_status
+		shardring_internal.ask_versions shardring_internal.ask_servers)),
+	'INSERT ON shardring.shard_probe', 'UPDATE ON shardring.shard_probe');
+on_main('CREATE ROLE monitor LOGIN');
+on_main("GRANT $_ TO monitor") foreach (@of_a_monitor);
 my $as_monitor = 'SET SESSION AUTHORIZATION monitor; ';
 my $error_of_a = q{
 	SELECT s.reachable, s.error FROM shardring.shard_status('orders') AS s
 	WHERE s.shard = 'a'};
 on_main('CREATE ROLE stranger LOGIN');
 for my $call (q{shard_status('orders')}, q{probe('orders')},
-	q{push_version('orders', 1)}, q{ask_servers('{}', 'SELECT 1', '{}')},
-	q{plproxy_sync('orders')}, q{receive_version('{}', false)},
-	q{connect_string('a')})
+	q{push_version('orders', 1)},
+	q{plproxy_sync('orders')}, q{receive_version('{}', false)})
 {
 	is(sqlstate("SET SESSION AUTHORIZATION stranger; SELECT shardring.$call"),
+		'42501', "not for PUBLIC: $call");
+}
+for my $call (q{ask_servers('{}', 'SELECT 1', '{}')}, q{connect_string('a')})
+{
+	is( sqlstate(
+			"SET SESSION AUTHORIZATION stranger; SELECT shardring_internal.$call"),
 		'42501', "not for PUBLIC: $call");
 }
 is(on_main($as_monitor . $error_of_a),
@@ -381,6 +390,16 @@ is( on_main($as_monitor . q{
 		SELECT s.reachable, coalesce(s.error, '-'), s.in_sync
 		FROM shardring.shard_status('orders') AS s WHERE s.shard = 'a'}),
 	't|-|t', 'with a password that is asked for, all is well');
+is( on_main($as_monitor . q{
+		SELECT p.failures FROM shardring.probe('orders') AS p
+		WHERE p.shard = 'a'}),
+	'0', 'a monitor needs no more than that');
+for my $grant (@of_a_monitor)
+{
+	is( sqlstate("BEGIN; REVOKE $grant FROM monitor; $as_monitor"
+			  . q{SELECT shardring.probe('orders')}),
+		'42501', "and no less: $grant");
+}
 on_main(q{ALTER USER MAPPING FOR monitor SERVER a
 	OPTIONS (SET password 'verraten-8')});
 like(on_main($as_monitor . $error_of_a),

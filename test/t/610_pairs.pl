@@ -83,7 +83,7 @@ CREATE VIEW wrong AS
 	SELECT problem FROM shardring.problems()
 	UNION ALL
 	SELECT p FROM shardring.ring_version,
-		shardring.version_problems(ring, version) p;
+		shardring_internal.version_problems(ring, version) p;
 END
 
 # ---------- the model: states of the ring ----------

@@ -81,7 +81,7 @@ CREATE VIEW content AS
 	FROM (
 		SELECT 'ring ' || (ring, active_version, fingerprint,
 			last_version)::text FROM shardring.ring
-		UNION ALL SELECT 'version ' || (ring, version, parent, drafted_on,
+		UNION ALL SELECT 'version ' || (ring, version, parent, base_active,
 			vnodes, sealed_at IS NULL, fingerprint, note, group_rows, map_rows,
 			pin_rows)::text FROM shardring.ring_version
 		UNION ALL SELECT 'group ' || md5(g::text) FROM shardring.shard_group g

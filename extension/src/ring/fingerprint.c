@@ -32,7 +32,7 @@
 /* Bytes are given away by the block, so that no size has to be known. */
 typedef struct Sink
 {
-	FingerprintTake	take;
+	FingerprintTake take;
 	void	   *arg;
 	bool		ok;				/* nothing was refused */
 	size_t		used;
@@ -54,7 +54,7 @@ static void flush_block(Sink *sink);
 bool
 fingerprint_bytes(const RingDef *def, FingerprintTake take, void *arg)
 {
-	Sink	sink;
+	Sink		sink;
 
 	sink.take = take;
 	sink.arg = arg;

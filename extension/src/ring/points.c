@@ -70,8 +70,9 @@ points_taken_add(PointsTaken *taken, uint32_t position)
  * be taken.
  */
 RingResult
-points_extend(HashKind hash, RingName utf8, PointsTaken *taken, uint32_t *points,
-			uint32_t have, uint32_t want, const RingEnv *env)
+points_extend(HashKind hash, RingName utf8, PointsTaken *taken,
+			  uint32_t *points, uint32_t have, uint32_t want,
+			  const RingEnv *env)
 {
 	uint32_t	salt = 0;
 	uint32_t	k;
@@ -82,7 +83,7 @@ points_extend(HashKind hash, RingName utf8, PointsTaken *taken, uint32_t *points
 	for (k = 0; k < have; k++, salt++)
 	{
 		result = points_find_salt(hash, utf8, points[k], points_salt_limit(k),
-								&salt, env);
+								  &salt, env);
 		if (result != RING_OK)
 			return result;
 	}
@@ -106,7 +107,7 @@ points_extend(HashKind hash, RingName utf8, PointsTaken *taken, uint32_t *points
  */
 RingResult
 points_salts(HashKind hash, RingName utf8, const uint32_t *points, uint32_t n,
-		   uint32_t *salts, uint32_t *first_bad, const RingEnv *env)
+			 uint32_t *salts, uint32_t *first_bad, const RingEnv *env)
 {
 	uint32_t	salt = 0;
 	uint32_t	k;
@@ -116,7 +117,7 @@ points_salts(HashKind hash, RingName utf8, const uint32_t *points, uint32_t n,
 		RingResult	result;
 
 		result = points_find_salt(hash, utf8, points[k], points_salt_limit(k),
-								&salt, env);
+								  &salt, env);
 		if (result != RING_OK)
 		{
 			*first_bad = k;
@@ -132,7 +133,7 @@ points_salts(HashKind hash, RingName utf8, const uint32_t *points, uint32_t n,
  */
 static RingResult
 points_find_salt(HashKind hash, RingName utf8, uint32_t position,
-			   uint32_t limit, uint32_t *salt, const RingEnv *env)
+				 uint32_t limit, uint32_t *salt, const RingEnv *env)
 {
 	uint32_t	candidate;
 

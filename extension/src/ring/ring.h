@@ -204,13 +204,14 @@ typedef struct PointsTaken
 
 extern PointsTaken *points_taken_create(uint32_t capacity, const RingEnv *env);
 extern bool points_taken_add(PointsTaken *taken, uint32_t position);
-extern RingResult points_extend(HashKind hash, RingName utf8, PointsTaken *taken,
-							  uint32_t *points, uint32_t have, uint32_t want,
-							  const RingEnv *env);
+extern RingResult points_extend(HashKind hash, RingName utf8,
+								PointsTaken *taken, uint32_t *points,
+								uint32_t have, uint32_t want,
+								const RingEnv *env);
 extern RingResult points_salts(HashKind hash, RingName utf8,
-							 const uint32_t *points, uint32_t n,
-							 uint32_t *salts, uint32_t *first_bad,
-							 const RingEnv *env);
+							   const uint32_t *points, uint32_t n,
+							   uint32_t *salts, uint32_t *first_bad,
+							   const RingEnv *env);
 
 /* ---------- check.c: what is wrong with a definition ---------- */
 
@@ -227,12 +228,13 @@ extern bool check_structure(const RingDef *def, const RingEnv *env,
 extern RingResult check_points(const RingDef *def, const RingEnv *env,
 							   RingReport report, void *arg);
 
-/* ---------- fingerprint.c: the canonical byte string, the fingerprint ---------- */
+/* ---------- fingerprint.c: canonical bytes and their SHA-256 ---------- */
 
 /* Takes the next piece; false to refuse it. */
 typedef bool (*FingerprintTake) (void *arg, const uint8_t *bytes, size_t len);
 
-extern bool fingerprint_bytes(const RingDef *def, FingerprintTake take, void *arg);
+extern bool fingerprint_bytes(const RingDef *def, FingerprintTake take,
+							  void *arg);
 extern bool fingerprint_hex(const RingDef *def, char hex[65]);
 
 /* ---------- diff*.c: two rings to what moves ---------- */
