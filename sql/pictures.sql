@@ -173,6 +173,33 @@ SELECT assign_slots('s', 'a', '{[0,3)}', 'a2'),
 SELECT * FROM pg_temp.owners('s', 2, 1);
 SELECT * FROM pg_temp.moves('s', 2, 1);
 
+-- slots only: groups stay, so the owners are shards, and the target is seen
+SELECT create_ring('slots');
+SELECT add_group('slots', 'all', ARRAY['customers-europe-west-01',
+	'customers-europe-west-02'], slots => 100);
+SELECT activate('slots'), draft_version('slots');
+SELECT assign_slots('slots', 'all', '{[40,60)}', 'customers-europe-west-03');
+SELECT share_bars('slots', 1);
+SELECT share_bars('slots', 1, 2);
+SELECT share_bars('slots', 2, 1);
+SELECT c.*
+FROM (SELECT array_agg(s.share) AS shares, array_agg(s.shard) AS names
+	  FROM shard_shares('slots', 2) AS s) AS s
+	CROSS JOIN LATERAL pg_temp.compared(ring_svg('slots', 1, 2), 'owners',
+										s.shares, s.names) AS c;
+SELECT c.*
+FROM (SELECT array_agg(e.share) AS shares, array_agg(e.name) AS names
+	  FROM (SELECT 'to ' || p.to_shard AS name, sum(p.share) AS share
+			FROM move_plan('slots', 1, 2) AS p GROUP BY p.to_shard
+			UNION ALL
+			SELECT 'stays', 0.8) AS e) AS e
+	CROSS JOIN LATERAL pg_temp.compared(ring_svg('slots', 1, 2), 'moves',
+										e.shares, e.names) AS c;
+-- in the legend, long names are cut in the middle, where they are alike
+SELECT unnest(xpath('//s:g[@class="legend"]/s:text/text()',
+	ring_svg('slots', 1, 2)::xml,
+	ARRAY[ARRAY['s', 'http://www.w3.org/2000/svg']])) AS legend;
+
 -- 80,000 points: small, and the colours go to whoever gains, then to the
 -- largest
 SELECT create_ring('large', vnodes => 667);

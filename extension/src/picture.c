@@ -12,6 +12,10 @@
  * of each colour are stretched by what is still owed (far less than a pixel
  * each), so the sums are exact and no piece is off its place by more than a
  * few pixels.
+ *
+ * Where groups stay and only slots move, arcs would show nothing, because the
+ * slots of a group lie side by side all along them.  Then the owners are the
+ * shards, each with one arc as long as its share.
  */
 #include "svg.h"
 
@@ -34,12 +38,19 @@ typedef struct MovingPart
 	double		part;
 } MovingPart;
 
-static void choose_entries(Picture *picture, const Ring *ring,
-						   const uint64 *gained, uint32 *colours);
+static bool groups_stay(const Ring *from, const Ring *to);
+static void draw_groups(Picture *picture, const Ring *from, const Ring *ring);
+static void draw_shards(Picture *picture, const Ring *from, const Ring *ring);
+static uint32 *choose_entries(Picture *picture, uint32 n,
+							  const RingName *names, const uint64 *positions,
+							  const uint64 *gained);
 static void merge_others(Picture *picture, uint32 *colours);
 static int	compare_entries(const void *a, const void *b);
 static int	compare_gains(const void *a, const void *b);
 static PictureBand paint_owners(const Ring *ring, const uint32 *colours);
+static PictureBand paint_shards(uint32 n, const uint64 *positions,
+								const uint64 *coloured,
+								const uint32 *colours);
 static MovingPart *find_moves(const Ring *from, const Ring *to, uint32 *n,
 							  uint64 *gained);
 static int	compare_parts(const void *a, const void *b);
@@ -62,72 +73,127 @@ shardring_ring_svg(PG_FUNCTION_ARGS)
 {
 	Picture		picture = {0};
 	const Memo *memo;
-	uint64	   *gained;
-	uint32	   *colours;
-	MovingPart *parts = NULL;
-	uint32		nparts = 0;
+	const Ring *from = NULL;
 	int			to = PG_NARGS() - 1;
 
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
 	picture.ring = PG_GETARG_TEXT_PP(0);
 	memo = memo_get_routable(fcinfo, 0, picture.ring, PG_ARGISNULL(to) ?
-							  ACTIVE_VERSION : PG_GETARG_INT32(to));
+							 ACTIVE_VERSION : PG_GETARG_INT32(to));
 	picture.version = memo->version;
-	picture.ngroups = memo->ring->ngroups;
 	picture.npoints = memo->ring->npoints;
-	gained = palloc0(picture.ngroups * sizeof(uint64));
-	colours = palloc(picture.ngroups * sizeof(uint32));
 	if (to > 1 && !PG_ARGISNULL(1))
 	{
-		const Memo *from = memo_get(fcinfo, 1, picture.ring,
-									PG_GETARG_INT32(1));
+		const Memo *from_memo = memo_get(fcinfo, 1, picture.ring,
+										 PG_GETARG_INT32(1));
 
-		picture.from_version = from->version;
-		parts = find_moves(from->ring, memo->ring, &nparts, gained);
+		picture.from_version = from_memo->version;
+		from = from_memo->ring;
 	}
-	choose_entries(&picture, memo->ring, gained, colours);
-	picture.owners = paint_owners(memo->ring, colours);
-	if (picture.from_version != NO_VERSION)
-		picture.moves = paint_moves(parts, nparts, colours);
+	if (from != NULL && groups_stay(from, memo->ring))
+		draw_shards(&picture, from, memo->ring);
+	else
+		draw_groups(&picture, from, memo->ring);
 	PG_RETURN_TEXT_P(svg_write(&picture));
 }
 
 /*
- * The lines of the legend, the largest first, and each group's colour.  While
- * there are enough, they go by the order of names, so that pictures of two
- * versions are alike.
+ * Whether slots move and no position changes its group.
+ */
+static bool
+groups_stay(const Ring *from, const Ring *to)
+{
+	DiffList	groups;
+	DiffList	shards;
+
+	diff_list(from, to, DIFF_GROUPS, &shardring_env, &groups);
+	diff_list(from, to, DIFF_SHARDS, &shardring_env, &shards);
+	return groups.npairs == 0 && shards.npairs > 0;
+}
+
+/*
+ * The owners are groups.
  */
 static void
-choose_entries(Picture *picture, const Ring *ring, const uint64 *gained,
-			   uint32 *colours)
+draw_groups(Picture *picture, const Ring *from, const Ring *ring)
 {
-	uint64	   *positions = palloc(ring->ngroups * sizeof(uint64));
+	uint32		n = ring->ngroups;
+	RingName   *names = palloc(n * sizeof(RingName));
+	uint64	   *positions = palloc(n * sizeof(uint64));
+	uint64	   *gained = palloc0(n * sizeof(uint64));
+	uint32	   *colours;
+	MovingPart *parts = NULL;
+	uint32		nparts = 0;
 
-	picture->nentries = ring->ngroups;
-	picture->entries = palloc(ring->ngroups * sizeof(PictureEntry));
-	ring_shares(&ring->arcs, ring->ngroups, positions);
-	for (uint32 i = 0; i < ring->ngroups; i++)
+	picture->owner = "group";
+	for (uint32 i = 0; i < n; i++)
+		names[i] = ring->groups[i].name;
+	ring_shares(&ring->arcs, n, positions);
+	if (from != NULL)
+		parts = find_moves(from, ring, &nparts, gained);
+	colours = choose_entries(picture, n, names, positions, gained);
+	picture->owners = paint_owners(ring, colours);
+	if (from != NULL)
+		picture->moves = paint_moves(parts, nparts, colours);
+}
+
+/*
+ * The owners are shards.
+ */
+static void
+draw_shards(Picture *picture, const Ring *from, const Ring *ring)
+{
+	uint32		n = ring->nshards;
+	uint64	   *positions = palloc(n * sizeof(uint64));
+	uint64	   *gained = palloc0(n * sizeof(uint64));
+	uint32	   *colours;
+	DiffPlan	plan;
+
+	picture->owner = "shard";
+	diff_shard_shares(ring, &shardring_env, positions);
+	diff_plan(from, ring, &shardring_env, &plan);
+	for (uint32 i = 0; i < plan.nmoves; i++)
+		gained[plan.moves[i].to_shard] += plan.moves[i].positions;
+	colours = choose_entries(picture, n, ring->shards, positions, gained);
+	picture->owners = paint_shards(n, positions, positions, colours);
+	picture->moves = paint_shards(n, positions, gained, colours);
+}
+
+/*
+ * The lines of the legend, the largest first; returns each owner's colour.
+ * While there are enough, they go by the order of names, so that pictures of
+ * two versions are alike.
+ */
+static uint32 *
+choose_entries(Picture *picture, uint32 n, const RingName *names,
+			   const uint64 *positions, const uint64 *gained)
+{
+	uint32	   *colours = palloc(n * sizeof(uint32));
+
+	picture->nowners = n;
+	picture->nentries = n;
+	picture->entries = palloc(n * sizeof(PictureEntry));
+	for (uint32 i = 0; i < n; i++)
 	{
 		picture->moved += gained[i];
 		colours[i] = i;
 		picture->entries[i] = (PictureEntry) {
-			i, ring->groups[i].name, 1, positions[i], gained[i]
+			i, names[i], 1, positions[i], gained[i]
 		};
 	}
-	if (ring->ngroups <= PICTURE_COLOURS)
-		qsort(picture->entries, ring->ngroups, sizeof(PictureEntry),
-			  compare_entries);
+	if (n <= PICTURE_COLOURS)
+		qsort(picture->entries, n, sizeof(PictureEntry), compare_entries);
 	else
 	{
-		qsort(picture->entries, ring->ngroups, sizeof(PictureEntry),
-			  compare_gains);
+		qsort(picture->entries, n, sizeof(PictureEntry), compare_gains);
 		merge_others(picture, colours);
 	}
+	return colours;
 }
 
 /*
- * There are more groups than colours: the first get one, the others have the
+ * There are more owners than colours: the first get one, the others have the
  * last line.
  */
 static void
@@ -138,13 +204,13 @@ merge_others(Picture *picture, uint32 *colours)
 	for (uint32 i = 0; i < picture->nentries; i++)
 	{
 		PictureEntry *entry = &picture->entries[i];
-		uint32		group = entry->colour;
+		uint32		owner = entry->colour;
 
 		entry->colour = Min(i, COLOUR_OTHERS);
-		colours[group] = entry->colour;
+		colours[owner] = entry->colour;
 		if (i < PICTURE_COLOURS)
 			continue;
-		others.groups++;
+		others.owners++;
 		others.positions += entry->positions;
 		others.gained += entry->gained;
 	}
@@ -153,7 +219,7 @@ merge_others(Picture *picture, uint32 *colours)
 }
 
 /*
- * The largest first; equals in the order of the groups.
+ * The largest first; equals in the order of their names.
  */
 static int
 compare_entries(const void *a, const void *b)
@@ -194,6 +260,26 @@ paint_owners(const Ring *ring, const uint32 *colours)
 		brush_pay(brush, colours[ring->arcs.owners[i]], hi - lo);
 		brush_paint(brush);
 		lo = hi;
+	}
+	return brush_finish(brush);
+}
+
+/*
+ * A band with one arc a shard, of which the first "coloured" positions are in
+ * its colour.
+ */
+static PictureBand
+paint_shards(uint32 n, const uint64 *positions, const uint64 *coloured,
+			 const uint32 *colours)
+{
+	Brush	   *brush = brush_create();
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		brush_pay(brush, colours[i], coloured[i]);
+		brush_paint(brush);
+		brush_pay(brush, COLOUR_NONE, positions[i] - coloured[i]);
+		brush_paint(brush);
 	}
 	return brush_finish(brush);
 }

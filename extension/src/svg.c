@@ -21,31 +21,6 @@
 #define TURN			(2 * 3.14159265358979323846)
 #define SHORT_LEGEND	16
 
-/*
- * Each colour is as far as can be from all before it and from the two greys,
- * as seen with normal vision and with each of the three colour blindnesses
- * (the smallest of four distances in OKLab); the first five are from the
- * palette of Okabe and Ito.
- */
-static const uint32 palette[ALL_COLOURS] = {
-	0x0072b2, 0xe69f00, 0x56b4e9, 0xf0e442, 0xd55e00, 0x660000, 0x331177,
-	0x993344, 0x8877ff, 0x997777, 0x4433aa, 0x99dd99, 0x442244, 0x665577,
-	0xbb3300, 0xaa9977, 0x0099cc, 0xccccee, 0x773300, 0x88ff99, 0x553366,
-	0xddcc55, 0x7755dd, 0xee7744, 0xccaa77, 0xbb77aa, 0x445599, 0x886655,
-	0x776688, 0xaa88ff, 0x221199, 0xbbbbdd, 0x663344, 0x6644bb, 0xcc88aa,
-	0x44ddbb, 0x6677dd, 0xaaeebb, 0xcc4422, 0x551122, 0xee88ee, 0xbb7755,
-	0x33aacc, 0x443388, 0xddbb00, 0x88cc99, 0x00ffff, 0xaa2266, 0xaa8888,
-	0xffbbcc, 0x445533, 0x777799, 0x771122, 0xccbb66, 0x88ee88, 0x003355,
-	0xaa44bb, 0x448833, 0x773377, 0xee5544, 0xdddd66, 0x336699, 0x224433,
-	0x660055, 0xaaff77, 0x7766ee, 0x006655, 0xaa2222, 0x996677, 0xff8855,
-	0xcccc77, 0xeeaaff, 0x66bb99, 0x3388cc, 0x9988dd, 0x559966, 0x554488,
-	0x00bb55, 0x995577, 0x552266, 0x8855aa, 0x6666cc, 0x88bb00, 0x99aaff,
-	0xcc8800, 0xdd9999, 0x7744cc, 0xffcc22, 0x990022, 0xbb66bb, 0x77ccff,
-	0x555588, 0xaa77ee, 0x440066, 0x77aabb, 0x005555, 0xcc5599, 0x441188,
-	0x5544aa, 0x771177,
-	0xb0b0b0, 0xe4e4e4
-};
-
 /* Where things are. */
 typedef struct SvgLayout
 {
@@ -89,11 +64,12 @@ static void write_path(StringInfo svg, const Picture *picture, uint32 colour,
 					   const char *path, double positions, bool moves);
 static void write_words(StringInfo svg, const Picture *picture,
 						const SvgLayout *layout);
+static char *count_owners(const Picture *picture);
 static void write_line(StringInfo svg, const SvgLayout *layout, double y,
 					   double font, const char *style, const char *words);
 static void write_legend(StringInfo svg, const Picture *picture);
-static void write_heads(StringInfo svg, const SvgLegend *legend, double x,
-						bool moves);
+static void write_heads(StringInfo svg, const Picture *picture,
+						const SvgLegend *legend, double x);
 static void write_entry(StringInfo svg, const Picture *picture,
 						const SvgLegend *legend, const PictureEntry *entry,
 						double x, double y);
@@ -101,6 +77,8 @@ static void write_number(StringInfo svg, double x, double y, double share,
 						 const char *sign);
 static char *entry_name(const PictureEntry *entry, int letters);
 static char *xml_text(RingName name, int letters);
+static int	text_columns(const char *p, const char *end);
+static void xml_character(StringInfo xml, const char *p, int len);
 static char *with_commas(uint64 number);
 
 /*
@@ -270,7 +248,7 @@ write_path(StringInfo svg, const Picture *picture, uint32 colour,
 	double		share = 100 * positions / (double) RING_CIRCLE;
 
 	appendStringInfo(svg, "<path stroke=\"#%06x\" d=\"%s\"><title>",
-					 palette[colour], path);
+					 picture_palette[colour], path);
 	if (colour == COLOUR_NONE)
 		appendStringInfo(svg, "stays: %.2f %%", share);
 	for (uint32 i = 0; i < picture->nentries; i++)
@@ -299,8 +277,7 @@ write_words(StringInfo svg, const Picture *picture, const SvgLayout *layout)
 				   psprintf("version %d &#8594; %d", picture->from_version,
 							picture->version));
 		write_line(svg, layout, y + 39, 12, "",
-				   psprintf("%s group%s", with_commas(picture->ngroups),
-							picture->ngroups == 1 ? "" : "s"));
+				   count_owners(picture));
 		write_line(svg, layout, y + 60, 14, " font-weight=\"bold\"",
 				   psprintf("%.2f %% moves", 100 * (double) picture->moved /
 							(double) RING_CIRCLE));
@@ -309,11 +286,20 @@ write_words(StringInfo svg, const Picture *picture, const SvgLayout *layout)
 	write_line(svg, layout, y + 24, 13, "",
 			   psprintf("version %d", picture->version));
 	write_line(svg, layout, y + 44, 13, "",
-			   psprintf("%s group%s", with_commas(picture->ngroups),
-						picture->ngroups == 1 ? "" : "s"));
+			   count_owners(picture));
 	write_line(svg, layout, y + 62, 13, "",
 			   psprintf("%s point%s", with_commas(picture->npoints),
 						picture->npoints == 1 ? "" : "s"));
+}
+
+/*
+ * How many groups, or shards, the bands show.
+ */
+static char *
+count_owners(const Picture *picture)
+{
+	return psprintf("%s %s%s", with_commas(picture->nowners), picture->owner,
+					picture->nowners == 1 ? "" : "s");
 }
 
 /*
@@ -344,8 +330,7 @@ write_legend(StringInfo svg, const Picture *picture)
 		double		y = legend.top + i % legend.rows * legend.row;
 
 		if (i % legend.rows == 0)
-			write_heads(svg, &legend, x,
-						picture->from_version != NO_VERSION);
+			write_heads(svg, picture, &legend, x);
 		write_entry(svg, picture, &legend, &picture->entries[i], x, y);
 	}
 	appendStringInfoString(svg, "</g>\n");
@@ -355,16 +340,17 @@ write_legend(StringInfo svg, const Picture *picture)
  * The heads over one column of entries.
  */
 static void
-write_heads(StringInfo svg, const SvgLegend *legend, double x, bool moves)
+write_heads(StringInfo svg, const Picture *picture, const SvgLegend *legend,
+			double x)
 {
 	double		y = legend->top - 10;
 
 	appendStringInfo(svg, "<g fill=\"#666666\" font-size=\"%g\">"
-					 "<text x=\"%g\" y=\"%g\">group</text>"
+					 "<text x=\"%g\" y=\"%g\">%s</text>"
 					 "<text x=\"%g\" y=\"%g\" text-anchor=\"end\">share"
 					 "</text>", legend->font - 1, x + legend->name, y,
-					 x + legend->share, y);
-	if (moves)
+					 picture->owner, x + legend->share, y);
+	if (picture->from_version != NO_VERSION)
 		appendStringInfo(svg, "<text x=\"%g\" y=\"%g\" "
 						 "text-anchor=\"end\">moves in</text>",
 						 x + legend->gained, y);
@@ -392,7 +378,7 @@ write_entry(StringInfo svg, const Picture *picture, const SvgLegend *legend,
 					 "<text x=\"%g\" y=\"%g\">%s</text>",
 					 x + (legend->bar > 10 ? legend->bar - bar : 0),
 					 base - legend->font + 2, bar, legend->font,
-					 palette[entry->colour], x + legend->name, base,
+					 picture_palette[entry->colour], x + legend->name, base,
 					 entry_name(entry, legend->letters));
 	write_number(svg, x + legend->share, base, share, "");
 	if (picture->from_version != NO_VERSION && entry->gained > 0)
@@ -419,42 +405,72 @@ static char *
 entry_name(const PictureEntry *entry, int letters)
 {
 	if (entry->colour == COLOUR_OTHERS)
-		return psprintf("&#8230; %s more", with_commas(entry->groups));
+		return psprintf("&#8230; %s more", with_commas(entry->owners));
 	return xml_text(entry->name, letters);
 }
 
 /*
- * A name as text in XML, cut to a number of columns (0: whole).  Characters
- * that XML cannot hold become a question mark.
+ * A name as text in XML, cut in the middle to a number of columns (0: whole):
+ * names that begin alike differ at their ends.  Characters that XML cannot
+ * hold become a question mark.
  */
 static char *
 xml_text(RingName name, int letters)
 {
-	const char *p = name.bytes;
-	const char *end = p + name.len;
+	const char *end = name.bytes + name.len;
+	const char *next;
+	int			columns = text_columns(name.bytes, end);
+	int			tail = (letters - 1) / 2;
+	int			head = letters - 1 - tail;
+	int			at = 0;
+	bool		whole = letters == 0 || columns <= letters;
+	bool		cut = false;
 	StringInfoData xml;
-	int			used = 0;
 
 	initStringInfo(&xml);
-	while (p < end)
+	for (const char *p = name.bytes; p < end; p = next)
 	{
-		int			len = Min(pg_mblen(p), end - p);
+		int			width;
 
-		used += Max(pg_dsplen(p), 0);
-		if (letters > 0 && used >= letters && p + len < end)
+		next = p + Min(pg_mblen(p), end - p);
+		width = text_columns(p, next);
+		if (whole || at + width <= head || at >= columns - tail)
+			xml_character(&xml, p, next - p);
+		else if (!cut)
 		{
 			appendStringInfoString(&xml, "&#8230;");
-			break;
+			cut = true;
 		}
-		if (*p == '<' || *p == '>' || *p == '&' || *p == '"')
-			appendStringInfo(&xml, "&#%d;", *p);
-		else if (len == 1 && (unsigned char) *p < ' ')
-			appendStringInfoChar(&xml, '?');
-		else
-			appendBinaryStringInfo(&xml, p, len);
-		p += len;
+		at += width;
 	}
 	return xml.data;
+}
+
+/*
+ * How many columns these characters take.
+ */
+static int
+text_columns(const char *p, const char *end)
+{
+	int			columns = 0;
+
+	for (; p < end; p += pg_mblen(p))
+		columns += Max(pg_dsplen(p), 0);
+	return columns;
+}
+
+/*
+ * Adds one character of "len" bytes.
+ */
+static void
+xml_character(StringInfo xml, const char *p, int len)
+{
+	if (*p == '<' || *p == '>' || *p == '&' || *p == '"')
+		appendStringInfo(xml, "&#%d;", *p);
+	else if (len == 1 && (unsigned char) *p < ' ')
+		appendStringInfoChar(xml, '?');
+	else
+		appendBinaryStringInfo(xml, p, len);
 }
 
 /*

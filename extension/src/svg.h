@@ -9,8 +9,8 @@
 
 #include "shardring.h"
 
-#define PICTURE_COLOURS		100 /* of groups; then there are two greys */
-#define COLOUR_OTHERS		PICTURE_COLOURS /* groups without one */
+#define PICTURE_COLOURS		100 /* of owners; then there are two greys */
+#define COLOUR_OTHERS		PICTURE_COLOURS /* owners without one */
 #define COLOUR_NONE			(PICTURE_COLOURS + 1)	/* what does not move */
 #define ALL_COLOURS			(PICTURE_COLOURS + 2)
 
@@ -33,7 +33,7 @@ typedef struct PictureEntry
 {
 	uint32		colour;
 	RingName	name;			/* of COLOUR_OTHERS: none */
-	uint32		groups;			/* 1, or how many are others */
+	uint32		owners;			/* 1, or how many are others */
 	uint64		positions;		/* that it owns */
 	uint64		gained;			/* of them, what moves to it */
 } PictureEntry;
@@ -43,7 +43,8 @@ typedef struct Picture
 	text	   *ring;
 	int32		version;
 	int32		from_version;	/* NO_VERSION: one band only */
-	uint32		ngroups;
+	const char *owner;			/* "group", or "shard" where groups stay */
+	uint32		nowners;
 	uint32		npoints;
 	uint64		moved;			/* positions that change their shard */
 	PictureBand owners;
@@ -56,6 +57,12 @@ typedef struct Picture
 #define PICTURE_RADIUS		150.0
 #define PICTURE_PIXEL		((double) RING_CIRCLE / (2 * 3.14159265 * \
 													 PICTURE_RADIUS))
+
+/* ---------- palette.c ---------- */
+
+extern const uint32 picture_palette[ALL_COLOURS];
+
+/* ---------- svg.c ---------- */
 
 extern text *svg_write(const Picture *picture);
 
