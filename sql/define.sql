@@ -571,6 +571,21 @@ SELECT shardring.add_group('steep', 'heavy', ARRAY['a']);
 SELECT shardring.add_group('steep', 'l4', ARRAY['a'], weight => 0.000005);
 SELECT shardring.activate('steep');
 
+-- resize_groups, with arguments that ours never give it: as many counts as
+-- names, and not more than there may be
+SELECT shardring.create_ring('points', 2), shardring.create_ring('places', 2, 'crc16');
+SELECT shardring.add_group('points', g, ARRAY[g]) FROM unnest('{a,b}'::text[]) AS g;
+SELECT shardring_internal.resize_groups('points', 1, '{a,b}', '{2}');
+SELECT shardring_internal.resize_groups('points', 1, '{a}', '{-1}');
+SELECT shardring_internal.resize_groups('points', 1, '{a}', '{4194305}');
+SELECT shardring_internal.resize_groups('points', 1, '{a,b}', '{4194304,3}');
+-- nor so many together that 32 bits would count none (B14)
+SELECT shardring_internal.resize_groups('points', 1, array_agg('g' || i), array_agg(4194304)) FROM generate_series(1, 1024) AS i;
+SELECT group_name, cardinality(points) FROM shardring_internal.resize_groups('points', 1, '{new,a}', '{3,1}');
+-- crc16 has 65536 positions in all
+SELECT cardinality(points) FROM shardring_internal.resize_groups('places', 1, '{a}', '{4096}');
+SELECT shardring_internal.resize_groups('places', 1, '{a}', '{70000}');
+
 -- an ordinary role may change nothing
 CREATE ROLE regress_shardring_user;
 SET ROLE regress_shardring_user;

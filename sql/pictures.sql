@@ -237,6 +237,12 @@ SELECT create_ring('control');
 SELECT add_group('control', E'a\x01b\tc', ARRAY['s']);
 SELECT title FROM pg_temp.pieces(ring_svg('control', 1), 'owners') LIMIT 1;
 
+-- a picture's legend: groups with equal parts of the ring, which is none
+SELECT create_ring('e', 1);
+SELECT add_group('e', g, ARRAY[g], weight => (g = 'b')::int) FROM unnest('{a,b,c}'::text[]) AS g;
+SELECT string_agg(m[1], ' ' ORDER BY n) AS legend
+FROM regexp_matches(ring_svg('e', 1), '>([abc])<', 'g') WITH ORDINALITY AS m (m, n);
+
 -- bars
 SELECT share_bars('g8');
 SELECT share_bars('g8', 1, 2);

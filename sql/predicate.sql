@@ -179,6 +179,18 @@ SELECT shardring.move_predicate('r', 1, 2, '', 'd0', 'name');
 SELECT shardring.move_predicate('r', 1, 2, 'A0', 'd0', 'name');
 SELECT shardring.move_predicate('r', 1, 2, 'a0', 'd0', 'name', key_type => '');
 
+-- all groups give to one shard, whole: one condition
+SELECT shardring.create_ring('p', 2);
+SELECT shardring.add_group('p', g, '{s}') FROM unnest('{a,b,c}'::text[]) AS g;
+SELECT shardring.seal('p'), shardring.draft_version('p', 1);
+SELECT shardring.add_group('p', 'n', '{t}'), shardring.set_weight('p', 'n', 20);
+SELECT count(DISTINCT from_group) AS groups FROM shardring.move_plan('p', 1, 2);
+SELECT shardring.move_predicate('p', 1, 2, 's', 't', 'k', position_expression => 'pos') LIKE '% OR %' AS several_conditions,
+	count(*) FILTER (WHERE shardring.moves('p', 1, 2, k)) AS moving,
+	count(*) FILTER (WHERE shardring.moves('p', 1, 2, k) IS DISTINCT FROM
+		(substring(shardring.move_predicate('p', 1, 2, 's', 't', 'k', position_expression => 'pos') FROM '{.*}')::int8multirange @> shardring.key_position(k))) AS wrong
+FROM (SELECT 'user:' || i AS k FROM generate_series(1, 2000) AS i) AS keys;
+
 -- every pair of groups has slots of its own: thousands of terms take no more
 -- than their share of time, and end when they are told to
 SELECT shardring.create_ring('many', 160);

@@ -264,6 +264,81 @@ COMMIT;
 SELECT * FROM shardring.problems('hole in history');
 SELECT * FROM shardring.problems('backwards');
 SELECT * FROM shardring.problems('ghost');
+
+-- points that are not the candidates of their group cannot be gone on from,
+-- and have no number; a weight without bounds is too much
+SELECT shardring.create_ring('edited', 2);
+SELECT shardring.add_group('edited', g, ARRAY[g]) FROM unnest('{a,b}'::text[]) AS g;
+SET session_replication_role = replica;
+UPDATE shardring.shard_group SET points = '{7,3}' WHERE ring = 'edited' AND group_name = 'a';
+RESET session_replication_role;
+SELECT shardring_internal.resize_groups('edited', 1, '{a}', '{3}');
+SELECT * FROM shardring.points('edited', 1) WHERE group_name = 'a';
+SELECT * FROM shardring_internal.version_problems('edited', 1);
+BEGIN;
+SET LOCAL session_replication_role = replica;
+ALTER TABLE shardring.shard_group DROP CONSTRAINT shard_group_weight_range;
+UPDATE shardring.shard_group SET weight = 1e30 WHERE ring = 'edited' AND group_name = 'b';
+SELECT * FROM shardring_internal.version_problems('edited', 1) WHERE version_problems LIKE '%"b"%';
+ROLLBACK;
+
+-- two groups of a draft on one position
+SET session_replication_role = replica;
+UPDATE shardring.shard_group SET points = '{3,7}' WHERE ring = 'edited';
+RESET session_replication_role;
+SELECT shardring.shard_for('edited', 'user:1', 1);
+
+-- without its primary key a table cannot be read
+BEGIN;
+ALTER TABLE shardring.shard_pin DROP CONSTRAINT shard_pin_pkey;
+SELECT shardring.shard_for('edited', 'user:1', 1);
+ROLLBACK;
+SELECT shardring.drop_ring('edited');
+
+-- A session that has loaded a ring reads weights, zones and numbers of
+-- candidates from rows all the same.  They may not be the ring's any more: a
+-- restore brings ring_version before shard_group.
+SELECT shardring.create_ring('m', 20);
+SELECT count(shardring.add_group('m', 'g' || i, ARRAY['s' || i], zone => 'z')) FROM generate_series(1, 3) AS i;
+SELECT shardring.activate('m');
+CREATE FUNCTION pg_temp.altered(edit text) RETURNS TABLE (call text, answer text) LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM shardring.shard_for('m', 'k');
+	SET LOCAL session_replication_role = replica;
+	EXECUTE edit;
+	FOREACH call IN ARRAY '{shares(''m''),points(''m''),"replicas_for(''m'', ''k'', 9)"}'::text[] LOOP
+		BEGIN
+			EXECUTE 'SELECT count(*) FROM shardring.' || call INTO answer;
+		EXCEPTION WHEN data_corrupted THEN
+			answer := sqlstate || ' ' || sqlerrm;
+		END;
+		RETURN NEXT;
+	END LOOP;
+END $$;
+BEGIN;
+SELECT * FROM pg_temp.altered($$DELETE FROM shardring.shard_group WHERE ring = 'm' AND group_name <> 'g2'$$);
+ROLLBACK;
+BEGIN;
+SELECT * FROM pg_temp.altered($$DELETE FROM shardring.shard_group WHERE ring = 'm'$$);
+ROLLBACK;
+BEGIN;
+SELECT * FROM pg_temp.altered($$INSERT INTO shardring.shard_group SELECT 'm', 1, 'a' || i, 1, 1, 'y', ARRAY[i] FROM generate_series(1, 2000) AS i$$);
+ROLLBACK;
+BEGIN;
+SELECT * FROM pg_temp.altered($$UPDATE shardring.shard_group SET group_name = 'h' WHERE ring = 'm' AND group_name = 'g3'$$);
+ROLLBACK;
+BEGIN;
+SELECT * FROM pg_temp.altered($$ALTER TABLE shardring.shard_group ALTER weight DROP NOT NULL; UPDATE shardring.shard_group SET weight = NULL WHERE ring = 'm' AND group_name = 'g3'$$);
+ROLLBACK;
+BEGIN;
+SELECT * FROM pg_temp.altered($$UPDATE shardring.shard_group SET points = '{7}' WHERE ring = 'm' AND group_name = 'g3'$$);
+ROLLBACK;
+BEGIN;
+SELECT * FROM pg_temp.altered($$UPDATE shardring.shard_group SET weight = 2, zone = 'new' WHERE ring = 'm' AND group_name = 'g3'$$);
+ROLLBACK;
+SELECT * FROM pg_temp.altered('');
+SELECT shardring.drop_ring('m');
+
 DROP EXTENSION shardring;
 DROP TABLE planted;
 DROP FUNCTION make_ring, next_version, try, refused;

@@ -121,6 +121,25 @@ FROM generate_series(1, 200) AS k (i)
 		FROM replicas_for('many', k.i, 1000) AS r) AS r
 	CROSS JOIN LATERAL (SELECT locate('many', k.i) AS l) AS l;
 
+-- a long search for the last group, which has one point of 81001: from a place
+-- that is not far behind it
+SET client_min_messages = error;
+SELECT create_ring('w', 9000);
+SELECT count(add_group('w', 'g' || i, '{s}')) FROM generate_series(1, 9) AS i;
+SELECT add_group('w', 'least', '{l}', weight => 1.0 / 9000);
+SELECT activate('w');
+SELECT points, count(*) FROM shares('w') GROUP BY points ORDER BY points;
+WITH least AS MATERIALIZED (
+	SELECT upper(positions) AS position FROM arcs('w') WHERE group_name = 'least'
+), near AS (
+	SELECT i AS key FROM generate_series(1, 2000) AS i, least AS l
+	ORDER BY (key_position(i) - l.position + 4294967296) % 4294967296 LIMIT 1
+)
+SELECT count(*) AS replicas, count(DISTINCT r.group_name) AS groups,
+	bool_and((r.group_name = 'least') = (r.rank = 10)) AS the_least_comes_last
+FROM near AS n, LATERAL replicas_for('w', n.key, 10) AS r;
+RESET client_min_messages;
+
 -- one group; NULL; nonsense
 SELECT create_ring('one');
 SELECT add_group('one', 'only', ARRAY['s']), activate('one');

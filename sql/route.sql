@@ -277,6 +277,34 @@ SELECT shardring.draft_version('path'), shardring.drop_version('path', 3);
 SELECT shardring.drop_ring('path');
 RESET search_path;
 
+-- a snapshot with more transactions in progress than there was room for; those
+-- before the last one that ended are in its list
+CREATE TABLE public.t (i int);
+CREATE FUNCTION pg_temp.subtransactions(n int) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1 .. n LOOP
+		BEGIN
+			INSERT INTO public.t VALUES (i);
+		EXCEPTION WHEN division_by_zero THEN
+			NULL;
+		END;
+	END LOOP;
+END $$;
+SELECT shardring.create_ring('n'), shardring.add_group('n', 'g', '{x,y,z}', slots => 30), shardring.activate('n');
+BEGIN;
+SELECT pg_temp.subtransactions(60);
+PREPARE TRANSACTION 'route one';
+SELECT pg_current_xact_id() IS NOT NULL AS later;
+SELECT count(DISTINCT shardring.shard_for('n', i)) AS shards FROM generate_series(1, 100) AS i;
+BEGIN;
+SELECT pg_temp.subtransactions(60);
+PREPARE TRANSACTION 'route two';
+SELECT pg_current_xact_id() IS NOT NULL AS later;
+SELECT count(DISTINCT shardring.shard_for('n', i)) AS shards FROM generate_series(1, 100) AS i;
+ROLLBACK PREPARED 'route one';
+ROLLBACK PREPARED 'route two';
+DROP TABLE public.t;
+
 -- the extension can go and come back in one session (B33)
 DROP EXTENSION shardring;
 SELECT shardring.shard_for('r', 'user:42');

@@ -63,6 +63,22 @@ SELECT shardring_internal.ask_servers('{self,NULL}', 'SELECT 1', '{}');
 SELECT shardring_internal.ask_servers('{self}', 'SELECT $1', '{NULL}');
 SELECT count(*) FROM shardring_internal.ask_servers('{}', 'SELECT 1', '{}');
 
+-- the number of a shard for PL/Proxy, without PL/Proxy
+SELECT shardring.create_ring('n');
+SELECT shardring.add_group('n', 'g', '{x,y,z}', slots => 30);
+SELECT shardring.activate('n');
+SELECT bool_and(shardring.plproxy_partition('n', k) = s.number) AS text,
+	bool_and(shardring.plproxy_partition('n', k::bigint) = s.number) AS bigint,
+	bool_and(shardring.plproxy_partition('n', md5(k)::uuid) = u.number) AS uuid,
+	count(DISTINCT s.number) AS numbers
+FROM generate_series(1, 200) AS i, LATERAL (SELECT i::text) AS t (k),
+	shardring.shard AS s, shardring.shard AS u
+WHERE s.ring = 'n' AND s.shard = shardring.shard_for('n', k)
+	AND u.ring = 'n' AND u.shard = shardring.shard_for('n', md5(k)::uuid);
+-- no server has so long a name, and no ring
+SELECT shardring.plproxy_partition(repeat('r', 64), 'k');
+SELECT shardring.drop_ring('n');
+
 -- how many partitions PL/Proxy has, where there is none: by a server that looks
 -- like one of its own
 SELECT shardring.create_ring('parts'), shardring.add_group('parts', 'g', '{x,y,z}', slots => 3), shardring.activate('parts');

@@ -39,6 +39,10 @@ FROM (SELECT count(*) AS n FROM placed GROUP BY position % 9) AS g;
 SELECT round(1820 / 16384.0, 3) AS of_slots, round(moved::numeric, 3) AS of_keys
 FROM simulate(8, 9, keys => 200000) WHERE scheme = 'slots';
 
+-- slots over when there are few groups more than before
+SELECT scheme, round(moved::numeric, 3) AS moved, round(largest::numeric, 3) AS largest
+FROM simulate(3, 5) WHERE scheme = 'slots';
+
 -- taking a group away moves what adding it moved; nothing changes, nothing
 -- moves; one group has it all
 SELECT a.scheme, a.moved = b.moved AS same
