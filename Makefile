@@ -113,23 +113,23 @@ test-unit test-regress test-isolation test-tap: test-%:
 	@test/run.sh $*
 
 test-hostile test-majors test-analysers test-asan test-jit: test-%:
-	@test/$*.sh
+	@test/lanes/$*.sh
 
 test-faults:
-	@PROVE_TESTS="test/t/070_crash.pl test/t/600_faults.pl \
-		test/t/620_disk_full.pl" test/run.sh tap
+	@PROVE_TESTS="test/t/crash.pl test/t/faults.pl \
+		test/t/disk_full.pl" test/run.sh tap
 
 coverage:
-	@test/coverage.sh
+	@test/lanes/coverage.sh
 
 fuzz:
-	@test/fuzz.sh $(SECONDS)
+	@test/lanes/fuzz.sh $(SECONDS)
 
 demo:
-	@test/demo.sh
+	@test/demo/demo.sh
 
 demo-proxy:
-	@test/demo-proxy.sh
+	@test/demo/demo-proxy.sh
 
 ifneq ($(wildcard test/bench/run.sh),)
 bench:

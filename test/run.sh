@@ -11,6 +11,8 @@
 #	  not kept) is one failure; so is one that counted nothing.
 #	- The last line is "N passed, N failed"; when some were skipped, the line
 #	  before says how many.  The status is 0 when something ran and nothing failed.
+#	- TAP scripts are named after what they are about and run in the order of
+#	  their names; none needs another to have run.
 #	- Tests see a copy of the tree.  What they leave is in test/output when
 #	  something failed, regression.diffs and results included.
 #

@@ -5,7 +5,7 @@
  *		finding.
  *
  * PostgreSQL cuts small allocations from big ones, and what happens between
- * them no sanitizer sees.  test/asan.sh links this file into the extension,
+ * them no sanitizer sees.  test/lanes/asan.sh links this file into the extension,
  * with --wrap for each function here.  Rules:
  *	- what is asked for is enlarged beyond the limit from which a memory
  *	  context takes a block from malloc for each allocation, and gives it back

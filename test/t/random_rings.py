@@ -10,8 +10,7 @@ import random
 import sys
 import uuid
 
-sys.path.insert(0, __file__.rsplit("/", 2)[0])
-import model  # noqa: E402
+import model
 
 # Pairs with equal candidates, names that sort differently by locale, and
 # names that are not ASCII.
