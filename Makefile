@@ -18,25 +18,30 @@
 # The test targets must start on a machine that has no PostgreSQL yet, so this
 # file must be readable there: PGXS is included when it can be had.  They go
 # through test/harness.sh, which installs what is missing.
+#
+# The current directory may be another than this file's (VPATH=, as pg_buildext
+# does): what is read is below $(srcdir), what is written is not.  PGXS sets
+# srcdir, so what names it is expanded late: "=", not ":=".
 
 MODULE_big = shardring
-OBJS = $(patsubst %.c,%.o,$(sort \
-	$(wildcard extension/src/*.c extension/src/ring/*.c)))
+OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard \
+	$(srcdir)/extension/src/*.c $(srcdir)/extension/src/ring/*.c)))
 EXTENSION = extension/shardring
 EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" \
-	extension/shardring.control)
+	$(srcdir)/extension/shardring.control)
 # The install script is its parts, in the order of their names.
-SQL_PARTS = $(sort $(wildcard extension/sql/*.sql))
+SQL_PARTS = $(sort $(wildcard $(srcdir)/extension/sql/*.sql))
 DATA_built = extension/shardring--$(EXTVERSION).sql
-DATA = $(filter-out $(DATA_built),$(wildcard extension/shardring--*.sql))
+DATA = $(filter-out $(DATA_built),$(patsubst $(srcdir)/%,%, \
+	$(wildcard $(srcdir)/extension/shardring--*.sql)))
 PGFILEDESC = "shardring - consistent-hash ring for sharding"
 PG_CPPFLAGS = -I$(libpq_srcdir)
 SHLIB_LINK = $(libpq) -lcrypto \
 	-Wl,--version-script=$(srcdir)/extension/src/exports.map
 
-REGRESS := $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
-ISOLATION := $(patsubst test/specs/%.spec,%, \
-	$(sort $(wildcard test/specs/*.spec)))
+REGRESS = $(basename $(notdir $(sort $(wildcard $(srcdir)/sql/*.sql))))
+ISOLATION = $(basename $(notdir \
+	$(sort $(wildcard $(srcdir)/test/specs/*.spec))))
 ISOLATION_OPTS = --inputdir=$(srcdir)/test
 EXTRA_CLEAN = $(UNIT_BUILD) test/output output_iso
 
@@ -55,13 +60,59 @@ endif
 ifneq ($(PGXS),)
 include $(PGXS)
 
-# PGXS knows of no headers, and Debian's is built without dependency tracking.
-$(OBJS): $(wildcard extension/src/*.h extension/src/ring/*.h) Makefile
-$(shlib): extension/src/exports.map
+ifeq ($(OBJS),)
+$(error no source files in "$(srcdir)/extension/src")
+endif
+# make would take what an earlier build left there for up to date.
+ifneq ($(abspath $(srcdir)),$(CURDIR))
+ifneq ($(wildcard $(srcdir)/extension/src/*.o $(srcdir)/$(DATA_built)),)
+$(error "$(srcdir)" was built in: run "make clean" there first)
+endif
+endif
 
-$(DATA_built): $(SQL_PARTS) Makefile
+# PGXS knows of no headers, and Debian's is built without dependency tracking.
+$(OBJS): $(wildcard $(srcdir)/extension/src/*.h \
+	$(srcdir)/extension/src/ring/*.h) $(srcdir)/Makefile | directories
+$(shlib): $(srcdir)/extension/src/exports.map
+
+$(DATA_built): $(SQL_PARTS) $(srcdir)/Makefile | directories
 	cat $(SQL_PARTS) >$@
+
+# As targets they would be found in $(srcdir).
+directories:
+	@mkdir -p $(sort $(dir $(OBJS)))
+
+# ---------- the documentation ----------
+#
+# DOCS of PGXS would put our files, design.md for one, among those of all other
+# extensions, and uninstall would miss them: they get a folder of their own.
+# There the guides stand beside the README, and no sources, so links to the
+# guides are made shorter and those to the sources become plain text.
+
+ifdef docdir
+DOC_DIR = $(DESTDIR)$(docdir)/extension/shardring
+DOC_FILES = $(srcdir)/README.md $(wildcard $(srcdir)/extension/doc/*.*)
+DOC_EXAMPLES = $(wildcard $(srcdir)/extension/doc/examples/*)
+
+install: install-docs
+uninstall: uninstall-docs
+
+install-docs:
+	$(MKDIR_P) '$(DOC_DIR)/examples'
+	$(INSTALL_DATA) $(DOC_FILES) '$(DOC_DIR)/'
+	$(INSTALL_DATA) $(DOC_EXAMPLES) '$(DOC_DIR)/examples/'
+	sed -i.orig -E -e 's,\]\(extension/doc/,](,g' \
+		-e 's,\[([^]]*)\]\((\.\./)+(src|sql|test)[^)]*\),\1,g' '$(DOC_DIR)'/*.md
+	rm -f '$(DOC_DIR)'/*.md.orig
+
+uninstall-docs:
+	rm -f $(addprefix '$(DOC_DIR)'/,$(notdir $(DOC_FILES))) \
+		$(addprefix '$(DOC_DIR)'/examples/,$(notdir $(DOC_EXAMPLES)))
+	rmdir '$(DOC_DIR)/examples' '$(DOC_DIR)' || true
+endif
 else
+srcdir = $(patsubst %/,%,$(dir $(firstword $(MAKEFILE_LIST))))
+
 all install installcheck uninstall clean:
 	@echo "$(PG_CONFIG) knows no server headers:" \
 		"install postgresql-server-dev-15, or say PG_CONFIG=..." >&2
@@ -107,40 +158,39 @@ $(UNIT_BUILD)/%.o: test/unit/%.c $(UNIT_HEADERS) Makefile
 export PG_CONFIG REGRESS ISOLATION PROVE_TESTS KEEP
 
 test:
-	@test/run.sh unit regress isolation tap
+	@$(srcdir)/test/run.sh unit regress isolation tap
 
 test-unit test-regress test-isolation test-tap: test-%:
-	@test/run.sh $*
+	@$(srcdir)/test/run.sh $*
 
 test-hostile test-majors test-analysers test-asan test-jit: test-%:
-	@test/lanes/$*.sh
+	@$(srcdir)/test/lanes/$*.sh
 
 test-faults:
 	@PROVE_TESTS="test/t/crash.pl test/t/faults.pl \
-		test/t/disk_full.pl" test/run.sh tap
+		test/t/disk_full.pl" $(srcdir)/test/run.sh tap
 
 coverage:
-	@test/lanes/coverage.sh
+	@$(srcdir)/test/lanes/coverage.sh
 
 fuzz:
-	@test/lanes/fuzz.sh $(SECONDS)
+	@$(srcdir)/test/lanes/fuzz.sh $(SECONDS)
 
 demo:
-	@test/demo/demo.sh
+	@$(srcdir)/test/demo/demo.sh
 
 demo-proxy:
-	@test/demo/demo-proxy.sh
+	@$(srcdir)/test/demo/demo-proxy.sh
 
-ifneq ($(wildcard test/bench/run.sh),)
 bench:
-	@test/bench/run.sh
-endif
+	@$(srcdir)/test/bench/run.sh
 
 format:
 	@.ci/format $(wildcard extension/src/*.[ch] \
 		extension/src/ring/*.[ch] test/unit/*.[ch])
 
-.PHONY: all install installcheck uninstall clean unit-programs \
+.PHONY: all install installcheck uninstall clean directories \
+	install-docs uninstall-docs unit-programs \
 	test test-unit test-regress test-isolation test-tap test-hostile \
 	test-majors test-analysers test-asan test-jit test-faults coverage fuzz \
 	demo demo-proxy bench format

@@ -3,7 +3,11 @@
 --	How our objects are labelled: volatility, strictness, parallel safety and
 --	cost of the functions, comments, search paths, dump and collations.
 --
-CREATE EXTENSION shardring;
+-- The objects are always in a schema of their own.  The extension itself stands
+-- in pg_catalog, as pg_dump writes it, and can be put nowhere else.
+CREATE EXTENSION shardring SCHEMA public;
+CREATE EXTENSION shardring SCHEMA pg_catalog;
+SELECT obj_description(oid, 'pg_extension') FROM pg_extension WHERE extname = 'shardring';
 
 -- The functions people call.  Pure hashes are immutable, what reads tables is
 -- stable, what writes them is volatile (B43).

@@ -115,6 +115,7 @@ list_missing()
 	perl -MIPC::Run -e 1 2>/dev/null || echo libipc-run-perl
 	[ -x /usr/bin/python3 ] || echo python3
 	has_command rsvg-convert || echo librsvg2-bin
+	has_command pg_buildext || echo postgresql-common
 }
 
 has_command()

@@ -53,7 +53,7 @@ is("$control{default_version}.0",
 is($provided->{file},
 	"extension/shardring--$control{default_version}.sql",
 	'version in the name of the install script');
-is($control{module_pathname}, '$libdir/shardring', 'path of the library');
+is($control{module_pathname}, 'shardring', 'path of the library');
 is($control{schema}, 'pg_catalog', 'schema');
 is($control{relocatable}, 'false', 'relocatable');
 is($control{superuser}, 'true', 'superuser');
