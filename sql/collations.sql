@@ -213,8 +213,6 @@ DECLARE
 	kept bigint := 0;
 	one record;
 BEGIN
-	-- a predicate with hash tags has a regular expression, and there are none
-	-- under a nondeterministic collation
 	EXECUTE format('SELECT jsonb_build_array(
 		(SELECT array_agg(m.key ORDER BY m.key COLLATE "C") FROM shardring.moving_keys(''tags'', 1, 2, ''held'', %1$L) AS m),
 		(SELECT array_agg(r) FROM shardring.rehearse(''tags'', 1, 2, ''held'', %1$L, ''load'') AS r),
@@ -233,7 +231,23 @@ BEGIN
 	DROP TRIGGER guard ON held;
 	RETURN seen || to_jsonb(kept);
 END $$;
-CREATE TABLE result AS SELECT c, (seen(c)) AS seen FROM unnest('{plain,posix,exact,alike}'::name[]) AS c;
+CREATE TABLE result AS SELECT c, (seen(c)) AS seen FROM unnest('{plain,posix,exact}'::name[]) AS c;
+-- where one row of the application is two keys of ours, none of them goes on
+CREATE FUNCTION state_of(command text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE command;
+	RETURN '00000';
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLSTATE;
+END $$;
+CREATE TRIGGER guard BEFORE UPDATE ON held FOR EACH ROW EXECUTE FUNCTION shardring.guard('r', 'alike');
+SELECT command, state_of(command) FROM unnest(ARRAY[
+	$$SELECT FROM shardring.moving_keys('tags', 1, 2, 'held', 'alike')$$,
+	$$SELECT FROM shardring.rehearse('tags', 1, 2, 'held', 'alike', 'load')$$,
+	'UPDATE held SET load = load',
+	$$SELECT shardring_internal.require_guardable('held', 'alike')$$]) AS c (command)
+WHERE state_of(command) <> '42P22' AND NOT (SELECT collisdeterministic FROM pg_collation WHERE oid = 'alike'::regcollation);
+DROP TRIGGER guard ON held;
 SELECT seen -> 2 AS moving, seen -> 2 = seen -> 3 AS predicate, seen -> 4 AS kept FROM result WHERE c = 'plain';
 SELECT r.c FROM result AS r, result AS p WHERE p.c = 'plain' AND r.seen <> p.seen;
 

@@ -269,6 +269,122 @@ SELECT count(*) FROM child;
 INSERT INTO parent SELECT s.here FROM somewhere AS s;
 DROP TABLE parent, child;
 
+-- ---------- add_guard ----------
+
+-- it makes the guard, again and again, and lets it work
+RESET session_replication_role;
+SET shardring.shard = 'here';
+SELECT shardring.create_ring('two'), shardring.add_group('two', 'a', '{here}'),
+	shardring.add_group('two', 'b', '{there}'), shardring.activate('two');
+CREATE SCHEMA "Odd schema";
+CREATE TABLE "Odd schema"."Tür % _" ("Schlüssel \ %" text NOT NULL, n integer);
+SELECT shardring.add_guard('two', '"Odd schema"."Tür % _"', 'Schlüssel \ %');
+SELECT shardring.add_guard('two', '"Odd schema"."Tür % _"', 'Schlüssel \ %');
+ALTER TABLE "Odd schema"."Tür % _" DISABLE TRIGGER zz_guard;
+SELECT shardring.add_guard('two', '"Odd schema"."Tür % _"', 'Schlüssel \ %');
+SELECT tgname, tgenabled FROM pg_trigger
+WHERE tgrelid = '"Odd schema"."Tür % _"'::regclass;
+INSERT INTO "Odd schema"."Tür % _" SELECT i FROM generate_series(1, 100) AS i
+WHERE shardring.shard_for('two', i::text) = 'here';
+\set VERBOSITY sqlstate
+INSERT INTO "Odd schema"."Tür % _" SELECT i FROM generate_series(1, 100) AS i;
+\set VERBOSITY default
+SELECT count(*) > 10 AS some FROM "Odd schema"."Tür % _";
+-- but not for another ring or column
+SELECT shardring.create_ring('other'), shardring.add_group('other', 'a', '{here}'),
+	shardring.activate('other');
+SELECT shardring.add_guard('other', '"Odd schema"."Tür % _"', 'Schlüssel \ %');
+-- what could not be guarded is refused before the first row comes
+CREATE TABLE plain (k text NOT NULL, n integer, g integer NOT NULL
+	GENERATED ALWAYS AS (coalesce(n, 0)) STORED, f double precision NOT NULL DEFAULT 0);
+SELECT shardring.add_guard('two', 'plain', 'n');
+SELECT shardring.add_guard('two', 'plain', 'g');
+SELECT shardring.add_guard('two', 'plain', 'f');
+SELECT shardring.add_guard('two', 'plain', 'nothing');
+SELECT shardring.add_guard('two', 'plain', 'ctid');
+SELECT shardring.add_guard('nothing', 'plain', 'k');
+SELECT shardring.add_guard('two', 0, 'k');
+SELECT shardring.add_guard('two', NULL, 'k');
+SELECT shardring.add_guard(NULL, 'plain', 'k');
+SELECT shardring.add_guard('two', 'plain', NULL);
+CREATE TABLE split (k text NOT NULL) PARTITION BY HASH (k);
+SELECT shardring.add_guard('two', 'split', 'k');
+CREATE VIEW seen AS SELECT * FROM plain;
+SELECT shardring.add_guard('two', 'seen', 'k');
+CREATE TABLE child () INHERITS (plain);
+SELECT shardring.add_guard('two', 'plain', 'k');
+CREATE TRIGGER guarded BEFORE INSERT ON plain
+	FOR EACH ROW EXECUTE FUNCTION shardring.guard('two', 'k');
+INSERT INTO plain SELECT i FROM generate_series(1, 100) AS i
+WHERE shardring.shard_for('two', i::text) = 'here' LIMIT 1;
+DROP TABLE child;
+INSERT INTO plain SELECT i FROM generate_series(1, 100) AS i
+WHERE shardring.shard_for('two', i::text) = 'here' LIMIT 1;
+SET shardring.shard = 'hier';
+SELECT shardring.add_guard('two', 'plain', 'k');
+RESET shardring.shard;
+SELECT shardring.add_guard('two', 'plain', 'k');
+SET shardring.shard = 'here';
+
+-- a trigger that fires after the guard could set another key
+CREATE FUNCTION pg_temp.other_key() RETURNS trigger LANGUAGE plpgsql AS $body$
+BEGIN
+	NEW.k := NEW.k || 'x';
+	RETURN NEW;
+END
+$body$;
+CREATE TRIGGER zzz BEFORE INSERT ON plain
+	FOR EACH ROW EXECUTE FUNCTION pg_temp.other_key();
+SELECT shardring.add_guard('two', 'plain', 'k');
+INSERT INTO plain SELECT i FROM generate_series(1, 100) AS i
+WHERE shardring.shard_for('two', i::text) = 'here' LIMIT 1;
+UPDATE plain SET n = 1;
+DELETE FROM plain;
+ALTER TABLE plain DISABLE TRIGGER zzz;
+INSERT INTO plain SELECT i FROM generate_series(1, 100) AS i
+WHERE shardring.shard_for('two', i::text) = 'here' LIMIT 1;
+ALTER TABLE plain ENABLE REPLICA TRIGGER zzz;
+INSERT INTO plain SELECT i FROM generate_series(1, 100) AS i
+WHERE shardring.shard_for('two', i::text) = 'here' LIMIT 1;
+DROP TRIGGER guarded ON plain;
+SELECT shardring.add_guard('two', 'plain', 'k');
+ALTER TABLE plain ENABLE TRIGGER zzz;
+ALTER TRIGGER zzz ON plain RENAME TO a;
+SELECT shardring.add_guard('two', 'plain', 'k');
+\set VERBOSITY sqlstate
+INSERT INTO plain SELECT i FROM generate_series(1, 100) AS i
+WHERE shardring.shard_for('two', i::text) = 'here'
+	AND shardring.shard_for('two', i || 'x') <> 'here' LIMIT 1;
+\set VERBOSITY default
+INSERT INTO plain SELECT i FROM generate_series(1, 100) AS i
+WHERE shardring.shard_for('two', i || 'x') = 'here' LIMIT 1;
+SELECT count(*), bool_and(shardring.shard_for('two', k) = 'here') FROM plain;
+DROP TABLE plain CASCADE;
+DROP TABLE split;
+DROP SCHEMA "Odd schema" CASCADE;
+
+-- a session that was open before has what the database says, from its next
+-- transaction on
+RESET shardring.shard;
+SELECT shardring.require_here('other', 1);
+SELECT format('ALTER DATABASE %I SET shardring.shard = %L', current_database(), 'here') AS set_it,
+	format('ALTER DATABASE %I RESET shardring.shard', current_database()) AS reset_it \gset
+:set_it;
+SHOW shardring.shard;
+SELECT shardring.require_here('other', 1);
+CREATE TABLE pooled (k integer NOT NULL);
+SELECT shardring.add_guard('other', 'pooled', 'k');
+INSERT INTO pooled VALUES (1);
+SET shardring.shard = 'third';
+SELECT shardring.require_here('other', 1);
+RESET shardring.shard;
+:reset_it;
+SELECT shardring.require_here('other', 1);
+INSERT INTO pooled VALUES (1);
+DROP TABLE pooled;
+SET shardring.shard = 'here';
+\set VERBOSITY sqlstate
+
 -- who may say which shard this is
 CREATE ROLE regress_shardring_user;
 SET ROLE regress_shardring_user;
@@ -283,6 +399,7 @@ RESET ROLE;
 REVOKE SET ON PARAMETER shardring.shard FROM regress_shardring_user;
 DROP ROLE regress_shardring_user;
 
+DROP FUNCTION pg_temp.other_key();
 DROP TABLE orders, customers, keys, parts;
 DROP DOMAIN user_name;
 DROP EXTENSION shardring;

@@ -12,6 +12,152 @@ AS 'MODULE_PATHNAME', 'shardring_guard';
 COMMENT ON FUNCTION shardring.guard() IS
 	'trigger (ring, key column): refuses rows whose key lives elsewhere';
 
+/*
+ * The name sorts after what people call their triggers, because BEFORE
+ * triggers fire in the order of their names.
+ */
+CREATE FUNCTION shardring.add_guard(
+	ring text, relation regclass, key_column name)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	other text;
+BEGIN
+	PERFORM shardring_internal.refuse_null(
+		'ring', ring, 'relation', relation::text, 'key_column', key_column);
+	PERFORM shardring_internal.require_ring(ring);
+	PERFORM shardring_internal.require_this_shard(ring);
+	PERFORM shardring_internal.require_guardable(relation, key_column);
+	IF NOT EXISTS (SELECT FROM pg_trigger AS t
+				   WHERE t.tgrelid = relation AND t.tgname = 'zz_guard')
+	THEN
+		EXECUTE format(
+			'CREATE TRIGGER zz_guard BEFORE INSERT OR UPDATE OR DELETE ON %s '
+			'FOR EACH ROW EXECUTE FUNCTION shardring.guard(%L, %L)',
+			relation, ring, key_column);
+	END IF;
+	SELECT pg_get_triggerdef(t.oid) INTO other
+	FROM pg_trigger AS t
+	WHERE t.tgrelid = relation AND t.tgname = 'zz_guard'
+		AND (t.tgfoid <> 'shardring.guard()'::regprocedure
+			 /* BEFORE, FOR EACH ROW, all three; see catalog/pg_trigger.h */
+			 OR t.tgtype <> 31 OR t.tgqual IS NOT NULL
+			 OR t.tgattr <> ''::int2vector
+			 OR t.tgargs <> convert_to(ring, getdatabaseencoding()) || '\x00'
+				 || convert_to(key_column, getdatabaseencoding()) || '\x00');
+	IF FOUND THEN
+		RAISE EXCEPTION 'table % already has another trigger "zz_guard"',
+			relation
+			USING ERRCODE = 'duplicate_object',
+			DETAIL = format('It is: %s.', other),
+			HINT = format('DROP TRIGGER zz_guard ON %s;', relation);
+	END IF;
+	EXECUTE format('ALTER TABLE %s ENABLE TRIGGER zz_guard', relation);
+END
+$body$;
+COMMENT ON FUNCTION shardring.add_guard(text, regclass, name) IS
+	'guards a table of this shard: trigger zz_guard; may be repeated';
+REVOKE EXECUTE ON FUNCTION shardring.add_guard(text, regclass, name)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.require_this_shard(ring text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	here text := shardring_internal.this_shard();
+BEGIN
+	IF NOT EXISTS (SELECT FROM shardring.shard AS s
+				   WHERE s.ring = require_this_shard.ring COLLATE "C"
+					   AND s.shard = here COLLATE "C")
+	THEN
+		RAISE EXCEPTION
+			'this database is shard "%", which ring "%" does not have',
+			here, ring
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Correct setting "shardring.shard" with ALTER DATABASE, '
+				'or push a version that has the shard.';
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.require_this_shard(text) IS
+	'raises unless this database is a shard of the ring';
+REVOKE EXECUTE ON FUNCTION shardring_internal.require_this_shard(text)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.this_shard() RETURNS text
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10
+AS 'MODULE_PATHNAME', 'shardring_this_shard';
+COMMENT ON FUNCTION shardring_internal.this_shard() IS
+	'the shard that this database is, or 55000';
+REVOKE EXECUTE ON FUNCTION shardring_internal.this_shard() FROM PUBLIC;
+
+/*
+ * What the guard itself would refuse with the first row is refused here, and
+ * what a guard could never make safe.
+ */
+CREATE FUNCTION shardring_internal.require_guardable(
+	relation regclass, key_column name)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	guarded pg_class;
+	key pg_attribute;
+	later name;
+BEGIN
+	PERFORM shardring_internal.key_expression(relation, key_column);
+	SELECT c.* INTO STRICT guarded FROM pg_class AS c WHERE c.oid = relation;
+	SELECT a.* INTO STRICT key FROM pg_attribute AS a
+	WHERE a.attrelid = relation AND a.attname = key_column COLLATE "C";
+	IF guarded.relkind <> 'r' OR guarded.relpersistence = 't' THEN
+		RAISE EXCEPTION 'relation % cannot be guarded', relation
+			USING ERRCODE = 'feature_not_supported',
+			DETAIL = 'Only ordinary tables that stay can.';
+	ELSIF EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = relation)
+	THEN
+		RAISE EXCEPTION 'table % has children by inheritance, which its '
+			'guard does not see', relation
+			USING ERRCODE = 'feature_not_supported',
+			HINT = 'Guard tables without children.';
+	ELSIF key.attgenerated <> '' THEN
+		RAISE EXCEPTION 'generated column "%" cannot be guarded', key_column
+			USING ERRCODE = 'feature_not_supported',
+			DETAIL = 'It is computed after BEFORE triggers.';
+	ELSIF NOT key.attnotnull THEN
+		RAISE EXCEPTION 'column "%" of table % may be null', key_column,
+			relation
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = 'A NULL key has no shard.',
+			HINT = format('ALTER TABLE %s ALTER %I SET NOT NULL;', relation,
+						  key_column);
+	END IF;
+	SELECT t.tgname INTO later FROM pg_trigger AS t
+	WHERE t.tgrelid = relation AND NOT t.tgisinternal
+		AND t.tgname > 'zz_guard' COLLATE "C"
+		/* BEFORE ROW, of INSERT or UPDATE; see catalog/pg_trigger.h */
+		AND t.tgtype & 3 = 3 AND t.tgtype & 20 > 0
+		AND t.tgenabled <> 'D'
+	LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'trigger "%" would fire after guard "zz_guard"', later
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = 'BEFORE triggers fire by name, and one that fires later '
+				'may set another key.',
+			HINT = format('ALTER TRIGGER %I ON %s RENAME TO %I;', later,
+						  relation, left('a_' || later, 63));
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.require_guardable(regclass, name) IS
+	'raises when a table cannot be guarded by this column';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.require_guardable(regclass, name) FROM PUBLIC;
+
 CREATE FUNCTION shardring.require_here(ring text, key text) RETURNS text
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 10
 AS 'MODULE_PATHNAME', 'shardring_require_here_text';

@@ -7,15 +7,20 @@
  *	  active now: a snapshot of its own is taken, once for a statement of the
  *	  trigger and once for a call of require_here.  With the transaction's
  *	  snapshot, an old REPEATABLE READ transaction could write after a switch;
- *	- who this shard is says the setting shardring.shard;
+ *	- the guard must have the last word: it refuses to work beside BEFORE ROW
+ *	  triggers that fire after it, which could set another key, and on tables
+ *	  whose rows other tables inherit, where it does not fire;
  *	- a wrong shard is SR001, and its DETAIL tells a client where to go:
  *
  *		version=3 group="node-8" slot=5 shard="node-8-1"
  *
  *	  with quotation marks inside names doubled.
  */
-#include "shardring.h"
+#include "this_shard.h"
 
+#include "catalog/namespace.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "utils/builtins.h"
@@ -36,6 +41,9 @@ typedef struct Guard
 static const Guard *guard_of_statement(FunctionCallInfo fcinfo,
 									   TriggerData *data);
 static void check_trigger(TriggerData *data);
+static void require_last(TriggerData *data);
+static bool fires_too(TriggerEvent event, const Trigger *other);
+static void refuse_children(Relation table);
 static AttrNumber key_column(Relation table, const char *name);
 static void guard_row(const Guard *guard, Relation table, HeapTuple row);
 static Datum key_value(const Guard *guard, Datum value);
@@ -43,9 +51,9 @@ static Datum require_here(FunctionCallInfo fcinfo, KeyType type);
 static const Memo *active_ring(FunctionCallInfo fcinfo, text *ring);
 static void check_here(const Memo *memo, uint32 position,
 					   Relation table);
-static bool is_here(RingName shard);
 static void refuse_position(const Memo *memo, const RingPlace *place,
 							Relation table);
+static void require_known(const Memo *memo);
 static char *quoted(RingName name);
 
 PG_FUNCTION_INFO_V1(shardring_guard);
@@ -111,6 +119,8 @@ guard_of_statement(FunctionCallInfo fcinfo, TriggerData *data)
 	Relation	table = data->tg_relation;
 
 	check_trigger(data);
+	require_last(data);
+	refuse_children(table);
 	guard->column = key_column(table, args[1]);
 	guard->type = getBaseType(TupleDescAttr(RelationGetDescr(table),
 											guard->column - 1)->atttypid);
@@ -141,6 +151,71 @@ check_trigger(TriggerData *data)
 }
 
 /*
+ * 55000 if another trigger of the same kind fires after this one.  They fire
+ * in the order of their names, which is that of the list.
+ */
+static void
+require_last(TriggerData *data)
+{
+	TriggerDesc *all = data->tg_relation->trigdesc;
+
+	for (int i = 0; i < all->numtriggers; i++)
+	{
+		Trigger    *other = &all->triggers[i];
+
+		if (strcmp(other->tgname, data->tg_trigger->tgname) > 0 &&
+			fires_too(data->tg_event, other))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("trigger \"%s\" would fire after guard \"%s\"",
+							other->tgname, data->tg_trigger->tgname),
+					 errdetail("BEFORE triggers fire by name, and one that "
+							   "fires later may set another key."),
+					 errhint("Rename it with ALTER TRIGGER so that it sorts "
+							 "before the guard."),
+					 errtable(data->tg_relation)));
+	}
+}
+
+/*
+ * Whether the other one is a BEFORE ROW trigger that may change this row.
+ */
+static bool
+fires_too(TriggerEvent event, const Trigger *other)
+{
+	bool		replica =
+		SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA;
+
+	if (!TRIGGER_FOR_ROW(other->tgtype) ||
+		!TRIGGER_FOR_BEFORE(other->tgtype) ||
+		other->tgenabled == TRIGGER_DISABLED ||
+		other->tgenabled == (replica ? TRIGGER_FIRES_ON_ORIGIN :
+							 TRIGGER_FIRES_ON_REPLICA))
+		return false;
+	return (TRIGGER_FIRED_BY_INSERT(event) &&
+			TRIGGER_FOR_INSERT(other->tgtype)) ||
+		(TRIGGER_FIRED_BY_UPDATE(event) && TRIGGER_FOR_UPDATE(other->tgtype));
+}
+
+/*
+ * 0A000 if tables inherit from this one: their rows show in it unguarded.
+ */
+static void
+refuse_children(Relation table)
+{
+	if (table->rd_rel->relkind == RELKIND_RELATION &&
+		table->rd_rel->relhassubclass &&
+		find_inheritance_children(RelationGetRelid(table), NoLock) != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("table \"%s\" has children by inheritance, which its "
+						"guard does not see",
+						RelationGetRelationName(table)),
+				 errhint("Guard tables without children."),
+				 errtable(table)));
+}
+
+/*
  * The number of a column that a BEFORE trigger can see.
  */
 static AttrNumber
@@ -158,6 +233,8 @@ key_column(Relation table, const char *name)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("generated column \"%s\" cannot be guarded", name),
 				 errdetail("It is computed after BEFORE triggers.")));
+	key_require_deterministic(TupleDescAttr(RelationGetDescr(table),
+											column - 1)->attcollation, name);
 	return column;
 }
 
@@ -217,7 +294,7 @@ require_here(FunctionCallInfo fcinfo, KeyType type)
 
 	check_here(memo, key_position(ring->hash, ring->hash_tags, type,
 								  PG_GETARG_DATUM(1)), NULL);
-	PG_RETURN_TEXT_P(cstring_to_text(setting_shard));
+	PG_RETURN_TEXT_P(cstring_to_text(this_shard()));
 }
 
 /*
@@ -245,54 +322,63 @@ active_ring(FunctionCallInfo fcinfo, text *ring)
 }
 
 /*
- * SR001 unless the position lives on this shard.
+ * SR001 unless the position lives on this shard; names are compared by bytes.
  */
 static void
 check_here(const Memo *memo, uint32 position, Relation table)
 {
+	const char *here = this_shard();
 	RingPlace	place;
+	RingName	shard;
 
-	if (setting_shard == NULL || setting_shard[0] == '\0')
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("setting \"shardring.shard\" is not set"),
-				 errhint("Use ALTER DATABASE to set it to the name of this "
-						 "shard.")));
 	ring_locate(memo->ring, position, &place);
-	if (!is_here(memo->ring->shards[place.shard]))
+	shard = memo->ring->shards[place.shard];
+	if (strlen(here) != shard.len || memcmp(here, shard.bytes, shard.len) != 0)
 		refuse_position(memo, &place, table);
 }
 
 /*
- * Whether this database is that shard; names are compared by bytes.
- */
-static bool
-is_here(RingName shard)
-{
-	return strlen(setting_shard) == shard.len &&
-		memcmp(setting_shard, shard.bytes, shard.len) == 0;
-}
-
-/*
- * Raises SR001 with the place in DETAIL; "table" may be NULL.
+ * Raises SR001 with the place in DETAIL, or 55000 when the ring has never
+ * heard of this shard; "table" may be NULL.
  */
 static void
-refuse_position(const Memo *memo, const RingPlace *place,
-				Relation table)
+refuse_position(const Memo *memo, const RingPlace *place, Relation table)
 {
 	const Ring *ring = memo->ring;
 	RingName	shard = ring->shards[place->shard];
 
+	require_known(memo);
 	ereport(ERROR,
 			(errcode(ERRCODE_SHARDRING_WRONG_SHARD),
 			 errmsg("key belongs on shard \"%.*s\", not on \"%s\"",
-					(int) shard.len, shard.bytes, setting_shard),
+					(int) shard.len, shard.bytes, this_shard()),
 			 errdetail_internal("version=%d group=%s slot=%u shard=%s",
 								memo->version,
 								quoted(ring->groups[place->group].name),
 								place->slot, quoted(shard)),
 			 errhint("Read the ring again and send the statement there."),
 			 table == NULL ? 0 : errtable(table)));
+}
+
+/*
+ * 55000 unless a sealed version of the ring names this shard: to send the
+ * statement elsewhere is no help where the setting is misspelt.
+ */
+static void
+require_known(const Memo *memo)
+{
+	text	   *ring = cstring_to_text_with_len(memo->name, memo->name_len);
+	int32		number;
+
+	if (!catalog_read_shard_number(get_namespace_oid("shardring", true), ring,
+								   cstring_to_text(this_shard()),
+								   GetLatestSnapshot(), &number))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("this database is shard \"%s\", which ring \"%s\" "
+						"does not have", this_shard(), text_to_cstring(ring)),
+				 errhint("Correct setting \"shardring.shard\" with ALTER "
+						 "DATABASE, or push a version that has the shard.")));
 }
 
 /*

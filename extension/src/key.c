@@ -12,6 +12,7 @@
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 /* Long keys are hashed in pieces of this size, so that cancel works. */
 #define KEY_PIECE	((size_t) 1024 * 1024)
@@ -33,6 +34,23 @@ key_hash_kind(text *name)
 						text_to_cstring(name)),
 				 errhint("Known are md5, fnv1a, murmur3 and crc16.")));
 	return kind;
+}
+
+/*
+ * 42P22 where equal keys may have other bytes: one row of the application
+ * would be several keys of ours.
+ */
+void
+key_require_deterministic(Oid collation, const char *column)
+{
+	if (OidIsValid(collation) && !get_collation_isdeterministic(collation))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDETERMINATE_COLLATION),
+				 errmsg("column \"%s\" has a nondeterministic collation and "
+						"cannot be a key", column),
+				 errdetail("Keys that are equal under it may have different "
+						   "bytes, and so different shards."),
+				 errhint("Give the column a deterministic collation.")));
 }
 
 /*

@@ -219,13 +219,17 @@ key_text(KeyType type, Datum key)
 
 /*
  * Looks up a key column: 42P01 without the table, 42703 without the column,
- * 42804 when its type is no key type.
+ * 42804 when its type is no key type, 42P22 when its collation is not
+ * deterministic.
  */
 static KeyColumn
 find_column(Oid relation, const char *name)
 {
 	char	   *table = get_rel_name(relation);
 	AttrNumber	number;
+	Oid			type;
+	int32		typmod;
+	Oid			collation;
 	KeyColumn	column;
 
 	if (table == NULL)
@@ -238,8 +242,9 @@ find_column(Oid relation, const char *name)
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("column \"%s\" of relation \"%s\" does not exist",
 						name, table)));
-	column.type = key_column_type(getBaseType(get_atttype(relation, number)),
-								  name);
+	get_atttypetypmodcoll(relation, number, &type, &typmod, &collation);
+	key_require_deterministic(collation, name);
+	column.type = key_column_type(getBaseType(type), name);
 	column.type_name = column.type == KEY_INT8 ? "int8" :
 		column.type == KEY_UUID ? "uuid" : "text";
 	column.table = quote_qualified_identifier(

@@ -170,6 +170,7 @@ typedef enum KeyType
 } KeyType;
 
 extern HashKind key_hash_kind(text *name);
+extern void key_require_deterministic(Oid collation, const char *column);
 extern KeyType key_column_type(Oid type, const char *column);
 extern uint32 key_position(HashKind hash, bool hash_tags, KeyType type,
 						   Datum key);
