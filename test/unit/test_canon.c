@@ -27,14 +27,14 @@ make_sample(void)
 	s->ranges[0] = (RingRange) {0, 1};
 	s->ranges[1] = (RingRange) {3, 4};
 	s->ranges[2] = (RingRange) {1, 3};
-	s->shards[0] = (RingShardDef) {{"A", 1}, {"a", 1}, 2, &s->ranges[0]};
-	s->shards[1] = (RingShardDef) {{"B", 1}, {"b", 1}, 1, &s->ranges[2]};
+	s->shards[0] = (RingShardDef) {{"a", 1}, {"A", 1}, 2, &s->ranges[0]};
+	s->shards[1] = (RingShardDef) {{"b", 1}, {"B", 1}, 1, &s->ranges[2]};
 	s->points[0] = UINT32_C(0xdeadbeef);
 	s->points[1] = 7;
 	s->points[2] = UINT32_MAX;
-	s->groups[0] = (RingGroupDef) {{"G", 1}, {"g", 1}, 4, 2, 2, s->points, 2,
+	s->groups[0] = (RingGroupDef) {{"g", 1}, {"G", 1}, 4, 2, 2, s->points, 2,
 		s->shards};
-	s->groups[1] = (RingGroupDef) {{"\xe9", 1}, {"\xc3\xa9", 2}, 1, 0, 0,
+	s->groups[1] = (RingGroupDef) {{"\xc3\xa9", 2}, {"\xe9", 1}, 1, 0, 0,
 		NULL, 0, NULL};
 	s->pins[0] = (RingPinDef) {258, {"\xe9", 1}, {"\xc3\xa9", 2}, 1};
 	s->def = (RingDef) {HASH_MURMUR3, true, 2, s->groups, 1, s->pins};

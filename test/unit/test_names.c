@@ -33,11 +33,11 @@ keeps_names_in_both_encodings(void **state)
 	char		a_utf8[] = "\xc3\xa9";
 	RingRange	ranges[] = {{0, 1}, {1, 2}};
 	RingShardDef shards[] = {
-		{{z, 1}, {z_utf8, 2}, 1, &ranges[0]},
-		{{a, 1}, {a_utf8, 2}, 1, &ranges[1]}
+		{{z_utf8, 2}, {z, 1}, 1, &ranges[0]},
+		{{a_utf8, 2}, {a, 1}, 1, &ranges[1]}
 	};
 	uint32_t	point = 5;
-	RingGroupDef group = {{a, 1}, {a_utf8, 2}, 2, 1, 1, &point, 2, shards};
+	RingGroupDef group = {{a_utf8, 2}, {a, 1}, 2, 1, 1, &point, 2, shards};
 	RingDef		def = {HASH_MD5, true, 1, &group, 0, NULL};
 	Ring	   *ring = ring_build(&def, &test_env);
 	Ring	   *only_a;

@@ -376,8 +376,8 @@ check_positions(Checker *checker)
 
 	for (g = 0; g < def->ngroups; g++)
 		n += def->groups[g].npoints;
-	positions = env->alloc(env->arg, (n + 1) * sizeof(uint32_t));
-	owners = env->alloc(env->arg, (n + 1) * sizeof(uint32_t));
+	positions = ring_alloc(env, n, sizeof(uint32_t));
+	owners = ring_alloc(env, n, sizeof(uint32_t));
 	for (g = 0, n = 0; g < def->ngroups; g++)
 	{
 		for (i = 0; i < def->groups[g].npoints; i++)

@@ -91,7 +91,7 @@ static uint32_t *
 diff_match_names(const RingName *a, uint32_t na, const RingName *b,
 				 uint32_t nb, const RingEnv *env)
 {
-	uint32_t   *match = diff_alloc(env, na, sizeof(uint32_t));
+	uint32_t   *match = ring_alloc(env, na, sizeof(uint32_t));
 	uint32_t	i;
 	uint32_t	j = 0;
 
@@ -114,7 +114,7 @@ diff_collect(const Ring *from, const Ring *to, const uint32_t *stays,
 			 const RingEnv *env, DiffList *list)
 {
 	list->nsegments = diff_segments(from, to, stays, NULL, env);
-	list->segments = diff_alloc(env, list->nsegments, sizeof(DiffSegment));
+	list->segments = ring_alloc(env, list->nsegments, sizeof(DiffSegment));
 	diff_segments(from, to, stays, list->segments, env);
 	diff_sort(list, from->ngroups, to->ngroups, env);
 	diff_pair_up(list, env);
@@ -127,7 +127,7 @@ static uint32_t *
 diff_match_groups(const Ring *from, const Ring *to, const RingEnv *env)
 {
 	size_t		n = (size_t) from->ngroups + to->ngroups;
-	RingName   *names = diff_alloc(env, n, sizeof(RingName));
+	RingName   *names = ring_alloc(env, n, sizeof(RingName));
 	uint32_t	i;
 
 	for (i = 0; i < from->ngroups; i++)
@@ -205,7 +205,7 @@ diff_segments(const Ring *from, const Ring *to, const uint32_t *stays,
 static void
 diff_sort(DiffList *list, uint32_t nfrom, uint32_t nto, const RingEnv *env)
 {
-	DiffSegment *spare = diff_alloc(env, list->nsegments,
+	DiffSegment *spare = ring_alloc(env, list->nsegments,
 									sizeof(DiffSegment));
 
 	diff_scatter(list->segments, spare, list->nsegments, false, nto, env);
@@ -220,7 +220,7 @@ static void
 diff_scatter(const DiffSegment *segments, DiffSegment *sorted, uint32_t n,
 			 bool by_from, uint32_t ngroups, const RingEnv *env)
 {
-	uint32_t   *place = diff_alloc(env, ngroups, sizeof(uint32_t));
+	uint32_t   *place = ring_alloc(env, ngroups, sizeof(uint32_t));
 	uint32_t	sum = 0;
 	uint32_t	i;
 
@@ -253,7 +253,7 @@ diff_pair_up(DiffList *list, const RingEnv *env)
 		if (i == 0 || s[i].from_group != s[i - 1].from_group ||
 			s[i].to_group != s[i - 1].to_group)
 			list->npairs++;
-	list->pairs = diff_alloc(env, list->npairs, sizeof(DiffPair));
+	list->pairs = ring_alloc(env, list->npairs, sizeof(DiffPair));
 	for (i = 0; i < list->nsegments; i++)
 	{
 		if (pair == NULL || pair->from_group != s[i].from_group ||
@@ -265,13 +265,4 @@ diff_pair_up(DiffList *list, const RingEnv *env)
 		pair->n++;
 		pair->positions += s[i].hi - s[i].lo;
 	}
-}
-
-/*
- * Room for n of something; also where n is 0.
- */
-void *
-diff_alloc(const RingEnv *env, size_t n, size_t size)
-{
-	return env->alloc(env->arg, (n > 0 ? n : 1) * size);
 }

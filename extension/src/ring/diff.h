@@ -43,7 +43,6 @@ extern uint32_t *diff_match_shards(const Ring *from, const Ring *to,
 extern void diff_collect(const Ring *from, const Ring *to,
 						 const uint32_t *stays, const RingEnv *env,
 						 DiffList *list);
-extern void *diff_alloc(const RingEnv *env, size_t n, size_t size);
 
 /* diff_count.c */
 extern void diff_counter_init(DiffCounter *counter, const Ring *from,

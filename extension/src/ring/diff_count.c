@@ -53,7 +53,7 @@ static void diff_clear_cells(DiffCounter *counter);
 void
 diff_shard_shares(const Ring *ring, const RingEnv *env, uint64_t *positions)
 {
-	uint32_t   *stays = diff_alloc(env, ring->ngroups, sizeof(uint32_t));
+	uint32_t   *stays = ring_alloc(env, ring->ngroups, sizeof(uint32_t));
 	DiffList	list;
 	DiffCounter counter;
 	uint32_t	i;
@@ -93,9 +93,9 @@ diff_counter_init(DiffCounter *counter, const Ring *from, const Ring *to,
 	for (i = 0; i < list->npairs; i++)
 		if (list->pairs[i].n > most)
 			most = list->pairs[i].n;
-	counter->ends = diff_alloc(env, 2 * most, sizeof(uint32_t));
-	counter->changes = diff_alloc(env, 2 * most, sizeof(uint32_t));
-	counter->spare = diff_alloc(env, 4 * most, sizeof(uint32_t));
+	counter->ends = ring_alloc(env, 2 * most, sizeof(uint32_t));
+	counter->changes = ring_alloc(env, 2 * most, sizeof(uint32_t));
+	counter->spare = ring_alloc(env, 4 * most, sizeof(uint32_t));
 	diff_room_for_cells(counter, 64);
 }
 
@@ -314,8 +314,8 @@ diff_room_for_cells(DiffCounter *counter, uint32_t nbuckets)
 	uint32_t	i;
 
 	counter->mask = nbuckets - 1;
-	counter->cells = diff_alloc(counter->env, nbuckets / 2, sizeof(DiffCell));
-	counter->buckets = diff_alloc(counter->env, nbuckets, sizeof(uint32_t));
+	counter->cells = ring_alloc(counter->env, nbuckets / 2, sizeof(DiffCell));
+	counter->buckets = ring_alloc(counter->env, nbuckets, sizeof(uint32_t));
 	memset(counter->buckets, 0, nbuckets * sizeof(uint32_t));
 	for (i = 0; i < counter->ncells; i++)
 	{

@@ -98,8 +98,8 @@ diff_work_init(DiffWork *work, const Ring *from, const Ring *to,
 	work->to = to;
 	work->env = env;
 	work->same_shard = diff_match_shards(from, to, env);
-	work->from_runs = diff_alloc(env, from->ngroups, sizeof(DiffRuns));
-	work->to_runs = diff_alloc(env, to->ngroups, sizeof(DiffRuns));
+	work->from_runs = ring_alloc(env, from->ngroups, sizeof(DiffRuns));
+	work->to_runs = ring_alloc(env, to->ngroups, sizeof(DiffRuns));
 	memset(work->from_runs, 0, from->ngroups * sizeof(DiffRuns));
 	memset(work->to_runs, 0, to->ngroups * sizeof(DiffRuns));
 }
@@ -165,7 +165,7 @@ diff_new_moves(DiffWork *work, DiffPlan *plan, uint32_t n)
 	if (plan->nmoves + n > work->room_moves)
 	{
 		work->room_moves = 2 * (plan->nmoves + n);
-		moves = diff_alloc(work->env, work->room_moves, sizeof(DiffMove));
+		moves = ring_alloc(work->env, work->room_moves, sizeof(DiffMove));
 		if (plan->nmoves > 0)
 			memcpy(moves, plan->moves, plan->nmoves * sizeof(DiffMove));
 		plan->moves = moves;
@@ -185,7 +185,7 @@ diff_fill_shared_slots(DiffWork *work, const RingGroup *a, const RingGroup *b,
 					   DiffMove *moves, uint32_t n)
 {
 	uint32_t	npieces = diff_find_shared_slots(work, a, b);
-	RingRange  *slots = diff_alloc(work->env, npieces, sizeof(RingRange));
+	RingRange  *slots = ring_alloc(work->env, npieces, sizeof(RingRange));
 	uint32_t	p = 0;
 	uint32_t	i;
 
@@ -222,7 +222,7 @@ diff_find_shared_slots(DiffWork *work, const RingGroup *a, const RingGroup *b)
 	if (work->pieces == NULL || work->room_pieces < a->nruns + b->nruns)
 	{
 		work->room_pieces = 2 * (a->nruns + b->nruns);
-		work->pieces = diff_alloc(work->env, work->room_pieces,
+		work->pieces = ring_alloc(work->env, work->room_pieces,
 								  sizeof(DiffPiece));
 	}
 	while (i < a->nruns && j < b->nruns)
@@ -289,12 +289,12 @@ static void
 diff_sort_runs(const RingGroup *group, DiffRuns *runs, const RingEnv *env)
 {
 	uint32_t	n = group->nruns;
-	uint32_t   *order = diff_alloc(env, n, sizeof(uint32_t));
-	uint32_t   *spare = diff_alloc(env, 2 * (size_t) n, sizeof(uint32_t));
+	uint32_t   *order = ring_alloc(env, n, sizeof(uint32_t));
+	uint32_t   *spare = ring_alloc(env, 2 * (size_t) n, sizeof(uint32_t));
 	uint32_t	i;
 
-	runs->shards = diff_alloc(env, n, sizeof(uint32_t));
-	runs->slots = diff_alloc(env, n, sizeof(RingRange));
+	runs->shards = ring_alloc(env, n, sizeof(uint32_t));
+	runs->slots = ring_alloc(env, n, sizeof(RingRange));
 	memcpy(runs->shards, group->run_shards, n * sizeof(uint32_t));
 	for (i = 0; i < n; i++)
 		order[i] = i;

@@ -33,6 +33,16 @@ ring_name_compare(RingName a, RingName b)
 }
 
 /*
+ * For qsort and bsearch: the order of structs that begin with their UTF-8
+ * names; a bare name may be looked for among them.
+ */
+int
+ring_compare_utf8(const void *a, const void *b)
+{
+	return ring_name_compare(*(const RingName *) a, *(const RingName *) b);
+}
+
+/*
  * The arc that a position lies in.  There must be arcs.
  *
  * The answer lies between the first arc of the position's bucket and the
@@ -146,7 +156,7 @@ ring_sort(uint32_t *keys, uint32_t *values, uint32_t *spare, uint32_t n,
 		return;
 	}
 	if (spare == NULL)
-		spare = env->alloc(env->arg, 2 * (size_t) n * sizeof(uint32_t));
+		spare = ring_alloc(env, 2 * (size_t) n, sizeof(uint32_t));
 	ring_sort_many(keys, values, spare, n, env);
 }
 

@@ -44,6 +44,15 @@ typedef struct RingEnv
 	void	   *arg;
 } RingEnv;
 
+/*
+ * Room for n of something; also where n is 0.
+ */
+static inline void *
+ring_alloc(const RingEnv *env, size_t n, size_t size)
+{
+	return env->alloc(env->arg, (n > 0 ? n : 1) * size);
+}
+
 /* ---------- ring.c, ring_build.c: points to a ring ---------- */
 
 typedef struct RingName
@@ -71,20 +80,20 @@ typedef struct RingPiece
  * The definition of a version, as it stands in the tables.  It may be wrong
  * in any way; check.c says how.  "name" is in the encoding of the server and
  * is what people are shown; "utf8" is what is hashed, sorted and
- * fingerprinted.
+ * fingerprinted, and comes first for ring_compare_utf8.
  */
 typedef struct RingShardDef
 {
-	RingName	name;
 	RingName	utf8;
+	RingName	name;
 	uint32_t	nranges;
 	const RingRange *ranges;	/* ascending, disjoint, not adjacent */
 } RingShardDef;
 
 typedef struct RingGroupDef
 {
-	RingName	name;
 	RingName	utf8;
+	RingName	name;
 	uint32_t	slots;
 	uint64_t	wanted_points;	/* round(vnodes * weight) */
 	uint32_t	npoints;
@@ -137,8 +146,8 @@ typedef struct RingArcs
  */
 typedef struct RingGroup
 {
-	RingName	name;
 	RingName	utf8;
+	RingName	name;
 	uint32_t	slots;
 	uint32_t	npoints;
 	uint32_t	nruns;
@@ -179,6 +188,7 @@ typedef enum RingResult
 } RingResult;
 
 extern int	ring_name_compare(RingName a, RingName b);
+extern int	ring_compare_utf8(const void *a, const void *b);
 extern Ring *ring_build(const RingDef *def, const RingEnv *env);
 extern void ring_sort_pieces(RingPiece *pieces, size_t n);
 extern void ring_sort(uint32_t *keys, uint32_t *values, uint32_t *spare,

@@ -20,8 +20,8 @@
 /* One shard of one group, on its way to an index into Ring.shards. */
 typedef struct RingShardRef
 {
-	RingName	name;
 	RingName	utf8;
+	RingName	name;
 	uint32_t   *index;			/* where the index is wanted */
 } RingShardRef;
 
@@ -52,9 +52,7 @@ static uint64_t ring_count_points(const RingDef *def);
 static void ring_copy_names(RingName *name, RingName *utf8,
 							const RingEnv *env);
 static RingName ring_copy_name(RingName name, const RingEnv *env);
-static int	ring_compare_refs(const void *a, const void *b);
 static int	ring_compare_pieces(const void *a, const void *b);
-static void *ring_alloc(const RingEnv *env, size_t n, size_t size);
 
 /*
  * Compile a definition.  A ring without points gets no arcs (pins or not):
@@ -129,7 +127,7 @@ ring_index_shards(Ring *ring, RingShardRef *refs, size_t n,
 	size_t		i;
 
 	if (n > 0)
-		qsort(refs, n, sizeof(RingShardRef), ring_compare_refs);
+		qsort(refs, n, sizeof(RingShardRef), ring_compare_utf8);
 	for (i = 0; i < n; i++)
 	{
 		if (i > 0 && ring_name_compare(refs[i - 1].utf8, refs[i].utf8) != 0)
@@ -464,14 +462,6 @@ ring_copy_name(RingName name, const RingEnv *env)
 	return (RingName) {bytes, name.len};
 }
 
-/* By UTF-8 name. */
-static int
-ring_compare_refs(const void *a, const void *b)
-{
-	return ring_name_compare(((const RingShardRef *) a)->utf8,
-							 ((const RingShardRef *) b)->utf8);
-}
-
 /* By first slot. */
 static int
 ring_compare_pieces(const void *a, const void *b)
@@ -480,11 +470,4 @@ ring_compare_pieces(const void *a, const void *b)
 	uint32_t	y = ((const RingPiece *) b)->lo;
 
 	return (x > y) - (x < y);
-}
-
-/* Room for n of something; also where n is 0. */
-static void *
-ring_alloc(const RingEnv *env, size_t n, size_t size)
-{
-	return env->alloc(env->arg, (n > 0 ? n : 1) * size);
 }
