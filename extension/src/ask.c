@@ -60,7 +60,7 @@ static RemoteAnswer *
 read_servers(ArrayType *servers, int *n)
 {
 	char	  **names = read_texts(servers, n);
-	RemoteAnswer *answers = palloc0(Max(*n, 1) * sizeof(RemoteAnswer));
+	RemoteAnswer *answers = palloc0(*n * sizeof(RemoteAnswer));
 
 	for (int i = 0; i < *n; i++)
 		answers[i].server = names[i];
@@ -93,7 +93,7 @@ read_texts(ArrayType *array, int *n)
 
 	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &datums,
 					  &nulls, n);
-	texts = palloc(Max(*n, 1) * sizeof(char *));
+	texts = palloc(*n * sizeof(char *));
 	for (int i = 0; i < *n; i++)
 	{
 		if (nulls[i])

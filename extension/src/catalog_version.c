@@ -117,8 +117,8 @@ catalog_read_extras(Oid schema, text *ring, int32 version,
 					const Ring *compiled, Snapshot snapshot)
 {
 	CatalogExtras extras = {
-		palloc0((compiled->ngroups + 1) * sizeof(Datum)),
-		palloc0((compiled->ngroups + 1) * sizeof(text *))
+		palloc0(compiled->ngroups * sizeof(Datum)),
+		palloc0(compiled->ngroups * sizeof(text *))
 	};
 	RowScan		scan;
 
@@ -223,7 +223,7 @@ read_points(CatalogDef *def, RingGroupDef *group, Datum points)
 	ArrayType  *array = DatumGetArrayTypeP(points);
 	uint32		n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
 	const int64 *values = (const int64 *) ARR_DATA_PTR(array);
-	uint32	   *positions = palloc(Max(n, 1) * sizeof(uint32));
+	uint32	   *positions = palloc(n * sizeof(uint32));
 
 	if (ARR_HASNULL(array))
 	{
@@ -297,7 +297,7 @@ read_slots(RingShardDef *shard, Datum slots)
 	RingRange  *out;
 
 	multirange_deserialize(type->rngtype, multirange, &n, &ranges);
-	out = palloc(Max(n, 1) * sizeof(RingRange));
+	out = palloc(n * sizeof(RingRange));
 	for (int i = 0; i < n; i++)
 	{
 		RangeBound	lower;

@@ -183,7 +183,7 @@ read_resizes(const CatalogDef *def, ArrayType *names, ArrayType *counts,
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 				 errmsg("there must be as many counts as group names")));
-	resizes = palloc((*n + 1) * sizeof(Resize));
+	resizes = palloc(*n * sizeof(Resize));
 	for (int i = 0; i < *n; i++)
 	{
 		text	   *name = DatumGetTextPP(name_datums[i]);
@@ -269,8 +269,7 @@ static Datum
 resize_group(const CatalogDef *def, const Resize *resize, PointsTaken *taken)
 {
 	uint32		have = resize->group ? resize->group->npoints : 0;
-	uint32	   *points = palloc((Max(have, resize->want) + 1) *
-								sizeof(uint32));
+	uint32	   *points = palloc(Max(have, resize->want) * sizeof(uint32));
 
 	if (have > 0)
 		memcpy(points, resize->group->points, have * sizeof(uint32));
@@ -305,7 +304,7 @@ resize_group(const CatalogDef *def, const Resize *resize, PointsTaken *taken)
 static Datum
 points_array(const uint32 *points, uint32 n)
 {
-	Datum	   *datums = palloc((n + 1) * sizeof(Datum));
+	Datum	   *datums = palloc(n * sizeof(Datum));
 	ArrayType  *array;
 
 	for (uint32 i = 0; i < n; i++)

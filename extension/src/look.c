@@ -119,7 +119,7 @@ shardring_shares(PG_FUNCTION_ARGS)
 								  PG_GETARG_TEXT_PP(0), memo->version, ring,
 								  memo_snapshot()).weights;
 	total = sum_weights(weights, ring->ngroups);
-	positions = palloc0((ring->ngroups + 1) * sizeof(uint64));
+	positions = palloc0(ring->ngroups * sizeof(uint64));
 	ring_shares(&ring->arcs, ring->ngroups, positions);
 	for (uint32 i = 0; i < ring->ngroups; i++)
 		put_share(set, &ring->groups[i], weights[i],
@@ -144,9 +144,9 @@ shardring_shard_shares(PG_FUNCTION_ARGS)
 	if (memo == NULL)
 		return (Datum) 0;
 	ring = memo->ring;
-	positions = palloc0((ring->nshards + 1) * sizeof(uint64));
-	groups = palloc0((ring->nshards + 1) * sizeof(int32));
-	slots = palloc0((ring->nshards + 1) * sizeof(int64));
+	positions = palloc0(ring->nshards * sizeof(uint64));
+	groups = palloc0(ring->nshards * sizeof(int32));
+	slots = palloc0(ring->nshards * sizeof(int64));
 	diff_shard_shares(ring, &shardring_env, positions);
 	count_slots(ring, groups, slots);
 	for (uint32 i = 0; i < ring->nshards; i++)
@@ -186,8 +186,7 @@ collect_points(const RingDef *def, uint32 *n)
 
 	for (uint32 g = 0; g < def->ngroups; g++)
 		total += def->groups[g].npoints;
-	points = palloc_extended(Max(total, 1) * sizeof(LookPoint),
-							 MCXT_ALLOC_HUGE);
+	points = palloc_extended(total * sizeof(LookPoint), MCXT_ALLOC_HUGE);
 	*n = 0;
 	for (uint32 g = 0; g < def->ngroups; g++)
 	{
@@ -205,7 +204,7 @@ static void
 collect_group(const RingDef *def, uint32 group, LookPoint *out)
 {
 	const RingGroupDef *g = &def->groups[group];
-	uint32	   *salts = palloc((g->npoints + 1) * sizeof(uint32));
+	uint32	   *salts = palloc(g->npoints * sizeof(uint32));
 	uint32		good = g->npoints;
 	uint32		bad;
 
@@ -288,7 +287,7 @@ weight_value(Datum weight)
 static void
 count_slots(const Ring *ring, int32 *groups, int64 *slots)
 {
-	uint32	   *seen = palloc0((ring->nshards + 1) * sizeof(uint32));
+	uint32	   *seen = palloc0(ring->nshards * sizeof(uint32));
 
 	for (uint32 g = 0; g < ring->ngroups; g++)
 	{

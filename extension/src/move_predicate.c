@@ -199,7 +199,7 @@ static Term *
 collect_terms(RingPair rings, const DiffPlan *plan, uint32 from, uint32 to,
 			  const char *position, uint32 *n)
 {
-	Term	   *terms = palloc_extended((plan->nmoves + 1) * sizeof(Term),
+	Term	   *terms = palloc_extended(plan->nmoves * sizeof(Term),
 										MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	HTAB	   *numbers = term_numbers();
 

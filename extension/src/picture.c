@@ -297,10 +297,10 @@ find_moves(const Ring *from, const Ring *to, uint32 *n, uint64 *gained)
 	MovingPart *parts;
 
 	diff_plan(from, to, &shardring_env, &plan);
-	moving = palloc0((plan.list.npairs + 1) * sizeof(uint64));
+	moving = palloc0(plan.list.npairs * sizeof(uint64));
 	for (uint32 i = 0; i < plan.nmoves; i++)
 		moving[plan.moves[i].pair] += plan.moves[i].positions;
-	parts = palloc_extended((plan.list.nsegments + 1) * sizeof(MovingPart),
+	parts = palloc_extended(plan.list.nsegments * sizeof(MovingPart),
 							MCXT_ALLOC_HUGE);
 	*n = 0;
 	for (uint32 i = 0; i < plan.list.npairs; i++)

@@ -95,7 +95,7 @@ remote_ask(RemoteAnswer *answers, int n, const RemoteQuestion *question)
 {
 	Talks		talks = {.question = question, .n = n};
 
-	talks.talks = palloc0(Max(n, 1) * sizeof(Talk));
+	talks.talks = palloc0(n * sizeof(Talk));
 	for (int i = 0; i < n; i++)
 		talks.talks[i].answer = &answers[i];
 	PG_TRY();
@@ -433,7 +433,7 @@ keep_values(Talks *talks, Talk *talk)
 	if (PQntuples(talk->result) == 0)
 		return;
 	answer->nvalues = PQnfields(talk->result);
-	answer->values = palloc0(Max(answer->nvalues, 1) * sizeof(char *));
+	answer->values = palloc0(answer->nvalues * sizeof(char *));
 	for (int i = 0; i < answer->nvalues; i++)
 	{
 		const char *value = PQgetvalue(talk->result, 0, i);

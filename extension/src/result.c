@@ -89,7 +89,7 @@ result_positions(const DiffSegment *segments, uint32 n)
 {
 	TypeCacheEntry *type = lookup_type_cache(INT8MULTIRANGEOID,
 											 TYPECACHE_MULTIRANGE_INFO);
-	RangeType **ranges = palloc_extended(Max(n, 1) * sizeof(RangeType *),
+	RangeType **ranges = palloc_extended(n * sizeof(RangeType *),
 										 MCXT_ALLOC_HUGE);
 
 	for (uint32 i = 0; i < n; i++)
@@ -107,7 +107,7 @@ result_slots(const RingRange *slots, uint32 n)
 {
 	TypeCacheEntry *type = lookup_type_cache(INT4MULTIRANGEOID,
 											 TYPECACHE_MULTIRANGE_INFO);
-	RangeType **ranges = palloc(Max(n, 1) * sizeof(RangeType *));
+	RangeType **ranges = palloc(n * sizeof(RangeType *));
 
 	for (uint32 i = 0; i < n; i++)
 	{
@@ -149,7 +149,7 @@ result_put(ReturnSetInfo *set, const Datum *values, const bool *nulls)
 static Datum *
 name_datums(uint32 n, const char *first, size_t stride)
 {
-	Datum	   *datums = palloc_extended(Max(n, 1) * sizeof(Datum),
+	Datum	   *datums = palloc_extended(n * sizeof(Datum),
 										 MCXT_ALLOC_HUGE);
 
 	for (uint32 i = 0; i < n; i++)
