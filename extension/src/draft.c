@@ -273,28 +273,8 @@ resize_group(const CatalogDef *def, const Resize *resize, PointsTaken *taken)
 
 	if (have > 0)
 		memcpy(points, resize->group->points, have * sizeof(uint32));
-	if (resize->want > have)
-		switch (points_extend(def->ring.hash, resize->utf8, taken, points,
-							have, resize->want, &shardring_env))
-		{
-			case RING_OK:
-				break;
-			case RING_NO_HASH:
-				env_no_hash();
-				break;
-			case RING_INVALID:
-				ereport(ERROR,
-						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						 errmsg("the points of a group are not its "
-								"candidates in ascending order"),
-						 errhint("Use shardring.seal to see which.")));
-				break;
-			case RING_EXHAUSTED:
-				ereport(ERROR,
-						(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-						 errmsg("no free position was found for a point")));
-				break;
-		}
+	env_extend_points(def->ring.hash, resize->utf8, taken, points, have,
+					  resize->want);
 	return points_array(points, resize->want);
 }
 

@@ -1,7 +1,8 @@
 /*
  * env.c
  *		What the pure part needs from PostgreSQL: memory, a way out of long
- *		loops, names in UTF-8, and the error when libcrypto has no digest.
+ *		loops, names in UTF-8, and errors where libcrypto has no digest or
+ *		points cannot be chosen.
  *
  * It stands by itself, below all files that build or compare rings.
  */
@@ -48,6 +49,37 @@ env_utf8_name(RingName name)
 	if (utf8 == name.bytes)
 		return name;
 	return (RingName) {utf8, strlen(utf8)};
+}
+
+/*
+ * Gives a group that has "have" points "want" of them.  55000 when those it
+ * has are not its candidates, 54000 when no position is free.
+ */
+void
+env_extend_points(HashKind hash, RingName utf8, PointsTaken *taken,
+				  uint32 *points, uint32 have, uint32 want)
+{
+	switch (points_extend(hash, utf8, taken, points, have, want,
+						  &shardring_env))
+	{
+		case RING_OK:
+			break;
+		case RING_NO_HASH:
+			env_no_hash();
+			break;
+		case RING_INVALID:
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("the points of a group are not its candidates in "
+							"ascending order"),
+					 errhint("Use shardring.seal to see which.")));
+			break;
+		case RING_EXHAUSTED:
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("no free position was found for a point")));
+			break;
+	}
 }
 
 /*

@@ -40,6 +40,9 @@ extern const RingEnv shardring_env;
 
 pg_noreturn extern void env_no_hash(void);
 extern RingName env_utf8_name(RingName name);
+extern void env_extend_points(HashKind hash, RingName utf8,
+							  PointsTaken *taken, uint32 *points,
+							  uint32 have, uint32 want);
 
 /* ---------- catalog.c: the tables ---------- */
 

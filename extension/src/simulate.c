@@ -158,19 +158,7 @@ sim_choose_points(HashKind hash, RingGroupDef *group, uint32 n,
 {
 	uint32	   *points = palloc(n * sizeof(uint32));
 
-	switch (points_extend(hash, group->utf8, taken, points, 0, n,
-						&shardring_env))
-	{
-		case RING_OK:
-			break;
-		case RING_NO_HASH:
-			env_no_hash();
-			break;
-		default:
-			ereport(ERROR,
-					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					 errmsg("no free position was found for a point")));
-	}
+	env_extend_points(hash, group->utf8, taken, points, 0, n);
 	group->points = points;
 	group->npoints = n;
 }
