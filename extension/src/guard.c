@@ -258,8 +258,8 @@ guard_row(const Guard *guard, Relation table, HeapTuple row)
 				 errhint("A NULL key has no shard."),
 				 errtablecol(table, guard->column)));
 	check_here(guard->memo,
-			   key_position(ring->hash, ring->hash_tags, guard->key_type,
-							key_value(guard, value)), table);
+			   key_position_on(ring, guard->key_type,
+							   key_value(guard, value)), table);
 }
 
 /*

@@ -99,6 +99,15 @@ key_position(HashKind hash, bool hash_tags, KeyType type, Datum key)
 }
 
 /*
+ * The position of a key on a ring.
+ */
+uint32
+key_position_on(const Ring *ring, KeyType type, Datum key)
+{
+	return key_position(ring->hash, ring->hash_tags, type, key);
+}
+
+/*
  * The position of bytes as they are.
  */
 uint32

@@ -169,7 +169,7 @@ moves_add(KeyMoves *moves, KeyType type, Datum key, bool isnull)
 		return;
 	}
 	old = MemoryContextSwitchTo(moves->per_key);
-	position = key_position(ring->hash, ring->hash_tags, type, key);
+	position = key_position_on(ring, type, key);
 	if (diff_moves(ring, moves->rings.to, position, &from, &to))
 		moves_put(moves, type, key, position, &from, &to);
 	MemoryContextSwitchTo(old);

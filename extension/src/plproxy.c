@@ -105,8 +105,8 @@ partition_of(FunctionCallInfo fcinfo, KeyType type)
 	RingPlace	place;
 	int32	   *number;
 
-	ring_locate(ring, key_position(ring->hash, ring->hash_tags, type,
-								   PG_GETARG_DATUM(1)), &place);
+	ring_locate(ring, key_position_on(ring, type, PG_GETARG_DATUM(1)),
+				&place);
 	number = number_of(memo, place.shard);
 	if (*number < 0)
 		*number = read_number(fcinfo, ring, place.shard);

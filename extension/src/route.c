@@ -179,8 +179,8 @@ shard_for(FunctionCallInfo fcinfo, KeyType type)
 {
 	const Ring *ring = asked_ring(fcinfo, 2)->ring;
 
-	PG_RETURN_TEXT_P(shard_of(ring, key_position(ring->hash, ring->hash_tags,
-												 type, PG_GETARG_DATUM(1))));
+	PG_RETURN_TEXT_P(shard_of(ring, key_position_on(ring, type,
+													PG_GETARG_DATUM(1))));
 }
 
 /*
@@ -191,8 +191,7 @@ locate(FunctionCallInfo fcinfo, KeyType type)
 {
 	const Memo *memo = asked_ring(fcinfo, 2);
 	const Ring *ring = memo->ring;
-	uint32		position = key_position(ring->hash, ring->hash_tags, type,
-										PG_GETARG_DATUM(1));
+	uint32		position = key_position_on(ring, type, PG_GETARG_DATUM(1));
 	TupleDesc	desc = location_desc(fcinfo);
 	bool		nulls[5] = {0};
 	Datum		values[5];

@@ -199,6 +199,7 @@ extern void result_put(ReturnSetInfo *set, const Datum *values,
 
 extern void plproxy_init(void);
 
+extern uint32 key_position_on(const Ring *ring, KeyType type, Datum key);
 /* ---------- move_plan.c: two versions at once ---------- */
 
 typedef struct RingPair
