@@ -66,9 +66,6 @@ static void store_groups(CatalogDef *def, RowList *groups);
 static void store_pins(CatalogDef *def, RowList *pins);
 static void set_malformed(CatalogDef *def, const char *format, ...)
 			pg_attribute_printf(2, 3);
-static int	compare_groups(const void *a, const void *b);
-static int	compare_shards(const void *a, const void *b);
-static int	compare_compiled(const void *a, const void *b);
 
 /*
  * All rows of a version as a definition, in the current context.  Rows that
@@ -134,6 +131,18 @@ catalog_read_extras(Oid schema, text *ring, int32 version,
 }
 
 /*
+ * The group of this name, or NULL.
+ */
+const RingGroupDef *
+catalog_find_group(const CatalogDef *def, RingName utf8)
+{
+	if (def->ring.ngroups == 0)
+		return NULL;
+	return bsearch(&utf8, def->ring.groups, def->ring.ngroups,
+				   sizeof(RingGroupDef), ring_compare_utf8);
+}
+
+/*
  * The extras of one row; false when the ring has no such group, or the row no
  * weight.
  */
@@ -141,10 +150,10 @@ static bool
 read_extras(CatalogExtras *extras, const Ring *compiled, RowScan *scan)
 {
 	RingName	name = catalog_scan_name(scan, GROUP_NAME);
-	RingGroup	key = {.utf8 = env_utf8_name(name)};
-	const RingGroup *group = bsearch(&key, compiled->groups,
+	RingName	utf8 = env_utf8_name(name);
+	const RingGroup *group = bsearch(&utf8, compiled->groups,
 									 compiled->ngroups, sizeof(RingGroup),
-									 compare_compiled);
+									 ring_compare_utf8);
 	bool		isnull;
 	Datum		weight = catalog_scan_column(scan, GROUP_WEIGHT, &isnull);
 	Datum		zone;
@@ -346,7 +355,7 @@ give_maps(CatalogDef *def, RowList *groups, RowList *maps)
 		shards = palloc(n * sizeof(RingShardDef));
 		for (uint32 k = 0; k < n; k++)
 			shards[k] = map[i + k].shard;
-		qsort(shards, n, sizeof(RingShardDef), compare_shards);
+		qsort(shards, n, sizeof(RingShardDef), ring_compare_utf8);
 		group->shards = shards;
 		group->nshards = n;
 	}
@@ -411,7 +420,8 @@ static void
 store_groups(CatalogDef *def, RowList *groups)
 {
 	if (groups->n > 1)
-		qsort(groups->rows, groups->n, sizeof(RingGroupDef), compare_groups);
+		qsort(groups->rows, groups->n, sizeof(RingGroupDef),
+			  ring_compare_utf8);
 	def->ring.groups = groups->rows;
 	def->ring.ngroups = groups->n;
 }
@@ -424,13 +434,11 @@ store_pins(CatalogDef *def, RowList *pins)
 {
 	RingPinDef *rows = pins->rows;
 
-	for (uint32 i = 0; i < pins->n && def->ring.ngroups > 0; i++)
+	for (uint32 i = 0; i < pins->n; i++)
 	{
-		RingGroupDef key = {.utf8 = rows[i].group_utf8};
-		const RingGroupDef *group;
+		const RingGroupDef *group = catalog_find_group(def,
+													   rows[i].group_utf8);
 
-		group = bsearch(&key, def->ring.groups, def->ring.ngroups,
-						sizeof(RingGroupDef), compare_groups);
 		if (group != NULL)
 			rows[i].group = group - def->ring.groups;
 	}
@@ -453,34 +461,4 @@ set_malformed(CatalogDef *def, const char *format, ...)
 	vsnprintf(sentence, sizeof(sentence), format, args);
 	va_end(args);
 	def->malformed = pstrdup(sentence);
-}
-
-/*
- * By UTF-8 name.
- */
-static int
-compare_groups(const void *a, const void *b)
-{
-	return ring_name_compare(((const RingGroupDef *) a)->utf8,
-							 ((const RingGroupDef *) b)->utf8);
-}
-
-/*
- * By UTF-8 name.
- */
-static int
-compare_shards(const void *a, const void *b)
-{
-	return ring_name_compare(((const RingShardDef *) a)->utf8,
-							 ((const RingShardDef *) b)->utf8);
-}
-
-/*
- * By UTF-8 name, for the groups of a compiled ring.
- */
-static int
-compare_compiled(const void *a, const void *b)
-{
-	return ring_name_compare(((const RingGroup *) a)->utf8,
-							 ((const RingGroup *) b)->utf8);
 }

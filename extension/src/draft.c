@@ -17,8 +17,8 @@
 /* A group whose points are to be changed. */
 typedef struct Resize
 {
+	RingName	utf8;			/* first, for ring_compare_utf8 */
 	Datum		name_datum;
-	RingName	utf8;
 	const RingGroupDef *group;	/* NULL: not in the version yet */
 	uint32		want;
 } Resize;
@@ -27,13 +27,11 @@ static CatalogDef *define_def(FunctionCallInfo fcinfo, bool fresh);
 static bool put_problem(void *arg, const char *problem);
 static Resize *read_resizes(const CatalogDef *def, ArrayType *names,
 							ArrayType *counts, int *n);
-static const RingGroupDef *find_group(const CatalogDef *def, RingName utf8);
 static PointsTaken *take_points(const CatalogDef *def, const Resize *resizes,
 							  int n);
 static Datum resize_group(const CatalogDef *def, const Resize *resize,
 						  PointsTaken *taken);
 static Datum points_array(const uint32 *points, uint32 n);
-static int	compare_resizes(const void *a, const void *b);
 
 PG_FUNCTION_INFO_V1(shardring_version_problems);
 PG_FUNCTION_INFO_V1(shardring_version_fingerprint);
@@ -109,7 +107,7 @@ shardring_resize_groups(PG_FUNCTION_ARGS)
 
 	resizes = read_resizes(def, PG_GETARG_ARRAYTYPE_P(2),
 						   PG_GETARG_ARRAYTYPE_P(3), &n);
-	qsort(resizes, n, sizeof(Resize), compare_resizes);
+	qsort(resizes, n, sizeof(Resize), ring_compare_utf8);
 	taken = take_points(def, resizes, n);
 	for (int i = 0; i < n; i++)
 	{
@@ -197,35 +195,10 @@ read_resizes(const CatalogDef *def, ArrayType *names, ArrayType *counts,
 		resizes[i].utf8 = env_utf8_name((RingName) {
 			VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name)
 		});
-		resizes[i].group = find_group(def, resizes[i].utf8);
+		resizes[i].group = catalog_find_group(def, resizes[i].utf8);
 		resizes[i].want = count;
 	}
 	return resizes;
-}
-
-/*
- * The group of this name, or NULL.
- */
-static const RingGroupDef *
-find_group(const CatalogDef *def, RingName utf8)
-{
-	uint32		lo = 0;
-	uint32		hi = def->ring.ngroups;
-
-	while (lo < hi)
-	{
-		uint32		mid = lo + (hi - lo) / 2;
-		int			order = ring_name_compare(def->ring.groups[mid].utf8,
-											  utf8);
-
-		if (order == 0)
-			return &def->ring.groups[mid];
-		if (order < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return NULL;
 }
 
 /*
@@ -293,14 +266,4 @@ points_array(const uint32 *points, uint32 n)
 							FLOAT8PASSBYVAL, TYPALIGN_DOUBLE);
 	pfree(datums);
 	return PointerGetDatum(array);
-}
-
-/*
- * By UTF-8 name.
- */
-static int
-compare_resizes(const void *a, const void *b)
-{
-	return ring_name_compare(((const Resize *) a)->utf8,
-							 ((const Resize *) b)->utf8);
 }

@@ -87,6 +87,8 @@ extern CatalogDef *catalog_read_def(Oid schema, text *ring,
 extern CatalogExtras catalog_read_extras(Oid schema, text *ring,
 										 int32 version, const Ring *compiled,
 										 Snapshot snapshot);
+extern const RingGroupDef *catalog_find_group(const CatalogDef *def,
+											  RingName utf8);
 extern bool catalog_read_shard_number(Oid schema, text *ring, text *shard,
 									  Snapshot snapshot, int32 *number);
 extern void catalog_require_ring(Oid schema, text *ring, Snapshot snapshot,
