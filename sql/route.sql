@@ -304,6 +304,45 @@ SELECT count(DISTINCT shardring.shard_for('n', i)) AS shards FROM generate_serie
 ROLLBACK PREPARED 'route one';
 ROLLBACK PREPARED 'route two';
 DROP TABLE public.t;
+-- the first call of a backend reads the row of table ring once, whatever
+-- version is asked for and whatever else is read of that version; and the next
+-- calls do not read it
+CREATE VIEW public.reads AS
+SELECT pg_catalog.pg_stat_get_xact_numscans('shardring.ring_pkey'::regclass) AS reads;
+\c -
+BEGIN;
+SELECT shardring.shard_for('r', 'user:42') AS cold;
+SELECT reads FROM public.reads;
+SELECT shardring.shard_for('r', i::text) IS NULL AS none FROM generate_series(1, 100) AS i GROUP BY 1;
+SELECT reads FROM public.reads;
+COMMIT;
+\c -
+BEGIN;
+SELECT count(*) FROM shardring.replicas_for('r', 'user:42', 2, 2);
+SELECT reads FROM public.reads;
+COMMIT;
+\c -
+BEGIN;
+SELECT count(*) FROM shardring.points('r', 1);
+SELECT reads FROM public.reads;
+COMMIT;
+\c -
+BEGIN;
+SET LOCAL shardring.shard = 'node-b.0';
+SELECT shardring.require_here('r', 'user:42');
+SELECT reads FROM public.reads;
+COMMIT;
+DROP VIEW public.reads;
+
+-- the tables are found in schema shardring, wherever the function is
+BEGIN;
+CREATE SCHEMA elsewhere;
+ALTER FUNCTION shardring.shard_for(text, text) SET SCHEMA elsewhere;
+SELECT elsewhere.shard_for('r', 'user:42');
+ALTER SCHEMA shardring RENAME TO lost;
+SELECT elsewhere.shard_for('r', 'user:42');
+ROLLBACK;
+SELECT shardring.shard_for('r', 'user:42');
 
 -- the extension can go and come back in one session (B33)
 DROP EXTENSION shardring;

@@ -27,8 +27,8 @@ static HTAB *cache_table = NULL;
 static dlist_head cache_lru = DLIST_STATIC_INIT(cache_lru);
 static Size cache_bytes = 0;
 
-static Ring *compile(Oid schema, text *ring, int32 version,
-					 const char *fingerprint, Snapshot snapshot);
+static Ring *compile(const CatalogRing *ring, int32 version,
+					 const char *fingerprint);
 static void check_fingerprint(const CatalogDef *def, text *ring,
 							  int32 version, const char *fingerprint);
 static void check_def(const CatalogDef *def, text *ring, int32 version,
@@ -57,12 +57,11 @@ cache_find(const char *fingerprint)
 
 /*
  * Compiles a version and shares it, unless it is a draft (no fingerprint).
- * Altered rows are XX001, an inconsistent draft is 55000.  The caller pins it
- * at once.
+ * The row of the ring has been read.  Altered rows are XX001, an inconsistent
+ * draft is 55000.  The caller pins it at once.
  */
 CompiledRing *
-cache_make(Oid schema, text *ring, int32 version, const char *fingerprint,
-			  Snapshot snapshot)
+cache_make(const CatalogRing *ring, int32 version, const char *fingerprint)
 {
 	MemoryContext context;
 	MemoryContext old;
@@ -76,7 +75,7 @@ cache_make(Oid schema, text *ring, int32 version, const char *fingerprint,
 	strlcpy(compiled->fingerprint, fingerprint,
 			sizeof(compiled->fingerprint));
 	compiled->context = context;
-	compiled->ring = compile(schema, ring, version, fingerprint, snapshot);
+	compiled->ring = compile(ring, version, fingerprint);
 	compiled->bytes = MemoryContextMemAllocated(context, true);
 	MemoryContextSwitchTo(old);
 	if (fingerprint[0] != '\0')
@@ -86,29 +85,26 @@ cache_make(Oid schema, text *ring, int32 version, const char *fingerprint,
 }
 
 /*
- * Reads the rows of a version in the current context.  They are those it was
- * sealed with (else XX001) and make a ring, but for doubled points (else
- * 55000 in a draft, XX001).
+ * Reads the rows of a version in the current context; that of the ring has
+ * been read.  They are those it was sealed with (else XX001) and make a ring,
+ * but for doubled points (else 55000 in a draft, XX001).
  */
 CatalogDef *
-cache_rows(Oid schema, text *ring, int32 version, const char *fingerprint,
-			  Snapshot snapshot)
+cache_rows(const CatalogRing *ring, int32 version, const char *fingerprint)
 {
-	CatalogRing ring_row;
 	CatalogVersion version_row;
 	CatalogDef *def;
 
-	catalog_require_ring(schema, ring, snapshot, &ring_row);
-	if (!catalog_read_version(schema, ring, version, snapshot, &version_row))
+	if (!catalog_read_version(ring, version, &version_row))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("ring \"%s\" points to version %d, which does not "
-						"exist", text_to_cstring(ring), version),
+						"exist", text_to_cstring(ring->name), version),
 				 errhint("Use shardring.problems to see what is wrong.")));
-	def = catalog_read_def(schema, ring, &ring_row, &version_row, snapshot);
+	def = catalog_read_def(ring, &version_row);
 	if (def->sealed || fingerprint[0] != '\0')
-		check_fingerprint(def, ring, version, fingerprint);
-	check_def(def, ring, version, false);
+		check_fingerprint(def, ring->name, version, fingerprint);
+	check_def(def, ring->name, version, false);
 	return def;
 }
 
@@ -146,8 +142,7 @@ cache_shrink(void)
  * afterwards.
  */
 static Ring *
-compile(Oid schema, text *ring, int32 version, const char *fingerprint,
-		Snapshot snapshot)
+compile(const CatalogRing *ring, int32 version, const char *fingerprint)
 {
 	MemoryContext target = CurrentMemoryContext;
 	MemoryContext rows;
@@ -157,11 +152,11 @@ compile(Oid schema, text *ring, int32 version, const char *fingerprint,
 	rows = AllocSetContextCreate(target, "shardring rows",
 								 ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(rows);
-	def = cache_rows(schema, ring, version, fingerprint, snapshot);
+	def = cache_rows(ring, version, fingerprint);
 	MemoryContextSwitchTo(target);
 	result = ring_build(&def->ring, &shardring_env);
 	if (result->ndoubled > 0)
-		check_def(def, ring, version, true);
+		check_def(def, ring->name, version, true);
 	MemoryContextDelete(rows);
 	return result;
 }

@@ -6,8 +6,9 @@
  * Only this file and catalog_version.c, which reads the rows of one version,
  * know tables and columns.  Rules of both:
  *	- tables are found by their names in schema shardring, whatever schema the
- *	  called function is in, so that nothing survives a DROP EXTENSION;
- *	- everything is read by index with the snapshot the caller names;
+ *	  called function is in, each time they are read, so that nothing survives
+ *	  a DROP EXTENSION;
+ *	- everything is read by index with the snapshot of the CatalogRing;
  *	- rows are copied into the current context, nothing points into a page;
  *	- whatever the rows say, reading them ends in a definition or a clean
  *	  error: check.c judges, not this file.
@@ -21,6 +22,8 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+
+#define SCHEMA_NAME		"shardring"
 
 /* The columns that are read, by their numbers. */
 enum
@@ -37,32 +40,31 @@ enum
 	SHARD_NUMBER = 3
 };
 
-static bool read_ring(Oid schema, text *ring, Snapshot snapshot,
-					  CatalogRing *row);
-static void scan_begin(RowScan *scan, Oid schema, const char *name, int nkeys,
-					   ScanKey keys, Snapshot snapshot);
+static bool read_ring(CatalogRing *ring);
+static void scan_begin(RowScan *scan, const CatalogRing *ring,
+					   const char *table, int nkeys, ScanKey keys);
 static void copy_fingerprint(char *fingerprint, Datum value, bool isnull);
 
 /*
- * The schema of the tables.
+ * A ring to ask the tables about, as the snapshot sees it; its row is not
+ * read.
  */
-Oid
-catalog_schema(FunctionCallInfo fcinfo)
+CatalogRing
+catalog_ring(text *name, Snapshot snapshot)
 {
-	if (fcinfo->flinfo == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("shardring functions cannot be called without "
-						"function information")));
-	return get_namespace_oid("shardring", true);
+	return (CatalogRing) {
+		.schema = get_namespace_oid(SCHEMA_NAME, true),
+		.name = name,
+		.snapshot = snapshot
+	};
 }
 
 /*
  * The row of a version; false when there is none.
  */
 bool
-catalog_read_version(Oid schema, text *ring, int32 version,
-					 Snapshot snapshot, CatalogVersion *row)
+catalog_read_version(const CatalogRing *ring, int32 version,
+					 CatalogVersion *row)
 {
 	RowScan		scan;
 	bool		isnull;
@@ -71,7 +73,7 @@ catalog_read_version(Oid schema, text *ring, int32 version,
 
 	if (version < 1)
 		return false;
-	catalog_scan_begin(&scan, schema, "ring_version", ring, version, snapshot);
+	catalog_scan_begin(&scan, ring, "ring_version", version);
 	found = catalog_scan_next(&scan);
 	if (found)
 	{
@@ -88,31 +90,31 @@ catalog_read_version(Oid schema, text *ring, int32 version,
 }
 
 /*
- * The row of a ring; a missing one is 42704.
+ * Reads the row of the ring; a missing one is 42704.
  */
 void
-catalog_require_ring(Oid schema, text *ring, Snapshot snapshot,
-					 CatalogRing *row)
+catalog_require_ring(CatalogRing *ring)
 {
-	if (!read_ring(schema, ring, snapshot, row))
+	if (!read_ring(ring))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("ring \"%s\" does not exist",
-						text_to_cstring(ring))));
+						text_to_cstring(ring->name))));
 }
 
 /*
- * The row of a ring; false when there is none.
+ * Reads the row of the ring; false when there is none.
  */
 static bool
-read_ring(Oid schema, text *ring, Snapshot snapshot, CatalogRing *row)
+read_ring(CatalogRing *ring)
 {
+	CatalogRingRow *row = &ring->row;
 	RowScan		scan;
 	bool		isnull;
 	bool		found;
 	Datum		value;
 
-	catalog_scan_begin(&scan, schema, "ring", ring, NO_VERSION, snapshot);
+	catalog_scan_begin(&scan, ring, "ring", NO_VERSION);
 	found = catalog_scan_next(&scan);
 	if (found)
 	{
@@ -133,32 +135,32 @@ read_ring(Oid schema, text *ring, Snapshot snapshot, CatalogRing *row)
  * As catalog_read_version, but a missing version is 42704.
  */
 void
-catalog_require_version(Oid schema, text *ring, int32 version,
-						Snapshot snapshot, CatalogVersion *row)
+catalog_require_version(const CatalogRing *ring, int32 version,
+						CatalogVersion *row)
 {
-	if (!catalog_read_version(schema, ring, version, snapshot, row))
+	if (!catalog_read_version(ring, version, row))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("version %d of ring \"%s\" does not exist", version,
-						text_to_cstring(ring))));
+						text_to_cstring(ring->name))));
 }
 
 /*
  * The number of a shard; false when it has none.
  */
 bool
-catalog_read_shard_number(Oid schema, text *ring, text *shard,
-						  Snapshot snapshot, int32 *number)
+catalog_read_shard_number(const CatalogRing *ring, text *shard,
+						  int32 *number)
 {
 	ScanKeyData keys[2];
 	RowScan		scan;
 	bool		found;
 
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_TEXTEQ,
-				PointerGetDatum(ring));
+				PointerGetDatum(ring->name));
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_TEXTEQ,
 				PointerGetDatum(shard));
-	scan_begin(&scan, schema, "shard", 2, keys, snapshot);
+	scan_begin(&scan, ring, "shard", 2, keys);
 	found = catalog_scan_next(&scan);
 	if (found)
 		*number = DatumGetInt32(catalog_scan_value(&scan, SHARD_NUMBER));
@@ -171,17 +173,16 @@ catalog_read_shard_number(Oid schema, text *ring, text *shard,
  * with a version, of that version.
  */
 void
-catalog_scan_begin(RowScan *scan, Oid schema, const char *name, text *ring,
-				   int32 version, Snapshot snapshot)
+catalog_scan_begin(RowScan *scan, const CatalogRing *ring, const char *table,
+				   int32 version)
 {
 	ScanKeyData keys[2];
 
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_TEXTEQ,
-				PointerGetDatum(ring));
+				PointerGetDatum(ring->name));
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ,
 				Int32GetDatum(version));
-	scan_begin(scan, schema, name, version == NO_VERSION ? 1 : 2, keys,
-			   snapshot);
+	scan_begin(scan, ring, table, version == NO_VERSION ? 1 : 2, keys);
 }
 
 /*
@@ -189,12 +190,12 @@ catalog_scan_begin(RowScan *scan, Oid schema, const char *name, text *ring,
  * without the table.
  */
 static void
-scan_begin(RowScan *scan, Oid schema, const char *name, int nkeys,
-		   ScanKey keys, Snapshot snapshot)
+scan_begin(RowScan *scan, const CatalogRing *ring, const char *table,
+		   int nkeys, ScanKey keys)
 {
-	Oid			table_oid = get_relname_relid(name, schema);
-	Oid			index_oid = get_relname_relid(psprintf("%s_pkey", name),
-											  schema);
+	Oid			table_oid = get_relname_relid(table, ring->schema);
+	Oid			index_oid = get_relname_relid(psprintf("%s_pkey", table),
+											  ring->schema);
 
 	scan->table = OidIsValid(table_oid) ?
 		try_relation_open(table_oid, AccessShareLock) : NULL;
@@ -204,10 +205,10 @@ scan_begin(RowScan *scan, Oid schema, const char *name, int nkeys,
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table \"%s\" of extension \"shardring\" is missing",
-						name)));
+						table)));
 	/* ordered whatever ignore_system_indexes says: rows are merged */
 	scan->scan = systable_beginscan_ordered(scan->table, scan->index,
-											snapshot, nkeys, keys);
+											ring->snapshot, nkeys, keys);
 }
 
 /*

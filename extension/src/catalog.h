@@ -19,8 +19,8 @@ typedef struct RowScan
 	HeapTuple	tuple;
 } RowScan;
 
-extern void catalog_scan_begin(RowScan *scan, Oid schema, const char *name,
-							   text *ring, int32 version, Snapshot snapshot);
+extern void catalog_scan_begin(RowScan *scan, const CatalogRing *ring,
+							   const char *table, int32 version);
 extern bool catalog_scan_next(RowScan *scan);
 extern Datum catalog_scan_column(RowScan *scan, int column, bool *isnull);
 extern Datum catalog_scan_value(RowScan *scan, int column);

@@ -50,7 +50,8 @@ typedef struct RowList
 
 static bool read_extras(CatalogExtras *extras, const Ring *compiled,
 						RowScan *scan);
-pg_noreturn static void refuse_groups(text *ring, int32 version);
+pg_noreturn static void refuse_groups(const CatalogRing *ring,
+									  int32 version);
 static void read_groups(CatalogDef *def, RowList *groups, RowScan *scan,
 						int32 vnodes);
 static bool read_value(CatalogDef *def, RowScan *scan, int column,
@@ -69,11 +70,11 @@ static void set_malformed(CatalogDef *def, const char *format, ...)
 
 /*
  * All rows of a version as a definition, in the current context.  Rows that
- * a definition cannot express are left out and named in "malformed".
+ * a definition cannot express are left out and named in "malformed".  The
+ * row of the ring has been read.
  */
 CatalogDef *
-catalog_read_def(Oid schema, text *ring, const CatalogRing *ring_row,
-				 const CatalogVersion *version_row, Snapshot snapshot)
+catalog_read_def(const CatalogRing *ring, const CatalogVersion *version_row)
 {
 	CatalogDef *def = palloc0(sizeof(CatalogDef));
 	RowList		groups = {.row_size = sizeof(RingGroupDef)};
@@ -82,19 +83,19 @@ catalog_read_def(Oid schema, text *ring, const CatalogRing *ring_row,
 	int32		version = version_row->version;
 	RowScan		scan;
 
-	def->ring.hash = ring_row->hash;
-	def->ring.hash_tags = ring_row->hash_tags;
+	def->ring.hash = ring->row.hash;
+	def->ring.hash_tags = ring->row.hash_tags;
 	def->sealed = version_row->sealed;
 
-	catalog_scan_begin(&scan, schema, "shard_group", ring, version, snapshot);
+	catalog_scan_begin(&scan, ring, "shard_group", version);
 	read_groups(def, &groups, &scan, version_row->vnodes);
 	catalog_scan_end(&scan);
 
-	catalog_scan_begin(&scan, schema, "shard_map", ring, version, snapshot);
+	catalog_scan_begin(&scan, ring, "shard_map", version);
 	read_maps(def, &maps, &scan);
 	catalog_scan_end(&scan);
 
-	catalog_scan_begin(&scan, schema, "shard_pin", ring, version, snapshot);
+	catalog_scan_begin(&scan, ring, "shard_pin", version);
 	read_pins(def, &pins, &scan);
 	catalog_scan_end(&scan);
 
@@ -110,8 +111,8 @@ catalog_read_def(Oid schema, text *ring, const CatalogRing *ring_row,
  * groups, all of them and no other.
  */
 CatalogExtras
-catalog_read_extras(Oid schema, text *ring, int32 version,
-					const Ring *compiled, Snapshot snapshot)
+catalog_read_extras(const CatalogRing *ring, int32 version,
+					const Ring *compiled)
 {
 	CatalogExtras extras = {
 		palloc0(compiled->ngroups * sizeof(Datum)),
@@ -119,7 +120,7 @@ catalog_read_extras(Oid schema, text *ring, int32 version,
 	};
 	RowScan		scan;
 
-	catalog_scan_begin(&scan, schema, "shard_group", ring, version, snapshot);
+	catalog_scan_begin(&scan, ring, "shard_group", version);
 	while (catalog_scan_next(&scan))
 		if (!read_extras(&extras, compiled, &scan))
 			refuse_groups(ring, version);
@@ -172,12 +173,13 @@ read_extras(CatalogExtras *extras, const Ring *compiled, RowScan *scan)
  * Raises that rows are not those of the ring.
  */
 static void
-refuse_groups(text *ring, int32 version)
+refuse_groups(const CatalogRing *ring, int32 version)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("the groups of version %d of ring \"%s\" were altered "
-					"after it was loaded", version, text_to_cstring(ring)),
+					"after it was loaded", version,
+					text_to_cstring(ring->name)),
 			 errhint("Use shardring.problems to see what is wrong.")));
 }
 

@@ -23,7 +23,7 @@ typedef struct Resize
 	uint32		want;
 } Resize;
 
-static CatalogDef *define_def(FunctionCallInfo fcinfo, bool fresh);
+static CatalogDef *define_def(text *name, int32 version, bool fresh);
 static bool put_problem(void *arg, const char *problem);
 static Resize *read_resizes(const CatalogDef *def, ArrayType *names,
 							ArrayType *counts, int *n);
@@ -46,7 +46,8 @@ Datum
 shardring_version_problems(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = result_set(fcinfo);
-	CatalogDef *def = define_def(fcinfo, PG_GETARG_BOOL(2));
+	CatalogDef *def = define_def(PG_GETARG_TEXT_PP(0), PG_GETARG_INT32(1),
+								 PG_GETARG_BOOL(2));
 
 	if (def->malformed != NULL)
 		put_problem(set, def->malformed);
@@ -64,7 +65,8 @@ shardring_version_problems(PG_FUNCTION_ARGS)
 Datum
 shardring_version_fingerprint(PG_FUNCTION_ARGS)
 {
-	CatalogDef *def = define_def(fcinfo, PG_GETARG_BOOL(2));
+	CatalogDef *def = define_def(PG_GETARG_TEXT_PP(0), PG_GETARG_INT32(1),
+								 PG_GETARG_BOOL(2));
 	char		hex[FINGERPRINT_LEN + 1];
 
 	if (!fingerprint_hex(&def->ring, hex))
@@ -79,13 +81,13 @@ shardring_version_fingerprint(PG_FUNCTION_ARGS)
 Datum
 shardring_version_exists(PG_FUNCTION_ARGS)
 {
+	CatalogRing ring;
 	CatalogVersion row;
 	bool		found;
 
 	PushActiveSnapshot(GetLatestSnapshot());
-	found = catalog_read_version(catalog_schema(fcinfo),
-								 PG_GETARG_TEXT_PP(0), PG_GETARG_INT32(1),
-								 memo_snapshot(), &row);
+	ring = catalog_ring(PG_GETARG_TEXT_PP(0), memo_snapshot());
+	found = catalog_read_version(&ring, PG_GETARG_INT32(1), &row);
 	PopActiveSnapshot();
 	PG_RETURN_BOOL(found);
 }
@@ -100,7 +102,8 @@ Datum
 shardring_resize_groups(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = result_set(fcinfo);
-	CatalogDef *def = define_def(fcinfo, false);
+	CatalogDef *def = define_def(PG_GETARG_TEXT_PP(0), PG_GETARG_INT32(1),
+								 false);
 	PointsTaken  *taken;
 	Resize	   *resizes;
 	int			n;
@@ -123,25 +126,21 @@ shardring_resize_groups(PG_FUNCTION_ARGS)
 }
 
 /*
- * The rows of the version in arguments 0 and 1.
+ * The rows of a version; 42704 when there is no such version or ring.
  */
 static CatalogDef *
-define_def(FunctionCallInfo fcinfo, bool fresh)
+define_def(text *name, int32 version, bool fresh)
 {
-	Oid			schema = catalog_schema(fcinfo);
-	text	   *ring = PG_GETARG_TEXT_PP(0);
-	CatalogRing ring_row;
+	CatalogRing ring;
 	CatalogVersion version_row;
 	CatalogDef *def;
-	Snapshot	snapshot;
 
 	if (fresh)
 		PushActiveSnapshot(GetLatestSnapshot());
-	snapshot = memo_snapshot();
-	catalog_require_ring(schema, ring, snapshot, &ring_row);
-	catalog_require_version(schema, ring, PG_GETARG_INT32(1), snapshot,
-							&version_row);
-	def = catalog_read_def(schema, ring, &ring_row, &version_row, snapshot);
+	ring = catalog_ring(name, memo_snapshot());
+	catalog_require_ring(&ring);
+	catalog_require_version(&ring, version, &version_row);
+	def = catalog_read_def(&ring, &version_row);
 	if (fresh)
 		PopActiveSnapshot();
 	return def;

@@ -39,10 +39,8 @@
 
 static void drain_refuse_nulls(FunctionCallInfo fcinfo);
 static TimestampTz drain_deadline(Interval *timeout);
-static void drain_check_active(FunctionCallInfo fcinfo, text *ring,
-							   int32 version);
-static void drain_require_version(FunctionCallInfo fcinfo, text *ring,
-								  int32 version);
+static void drain_check_active(text *ring, int32 version);
+static void drain_require_version(text *ring, int32 version);
 static VirtualTransactionId *drain_list(int *n);
 static bool is_walsender(int pid);
 static int	drain_still_open(VirtualTransactionId *open, int n);
@@ -75,7 +73,7 @@ shardring_wait_for_drain(PG_FUNCTION_ARGS)
 	ring = PG_GETARG_TEXT_PP(0);
 	version = PG_GETARG_INT32(1);
 	deadline = drain_deadline(PG_GETARG_INTERVAL_P(2));
-	drain_check_active(fcinfo, ring, version);
+	drain_check_active(ring, version);
 	open = drain_list(&n);
 	while ((n = drain_still_open(open, n)) > 0)
 	{
@@ -129,26 +127,28 @@ drain_deadline(Interval *timeout)
  * transaction did itself.
  */
 static void
-drain_check_active(FunctionCallInfo fcinfo, text *ring, int32 version)
+drain_check_active(text *ring, int32 version)
 {
-	CatalogRing row;
+	CatalogRing committed;
+	int32		active;
 
 	PushCopiedSnapshot(GetLatestSnapshot());
 	GetActiveSnapshot()->curcid = FirstCommandId;
-	catalog_require_ring(catalog_schema(fcinfo), ring, GetActiveSnapshot(),
-						 &row);
+	committed = catalog_ring(ring, GetActiveSnapshot());
+	catalog_require_ring(&committed);
 	PopActiveSnapshot();
-	if (row.active_version != NO_VERSION && row.active_version == version)
+	active = committed.row.active_version;
+	if (active != NO_VERSION && active == version)
 		return;
-	drain_require_version(fcinfo, ring, version);
+	drain_require_version(ring, version);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("version %d of ring \"%s\" is not the active one",
 					version, text_to_cstring(ring)),
-			 row.active_version == NO_VERSION ?
+			 active == NO_VERSION ?
 			 errdetail("No version is active, or none is committed.") :
 			 errdetail("The active version that is committed is %d.",
-					   row.active_version),
+					   active),
 			 errhint("Activate it and commit, then wait.")));
 }
 
@@ -156,13 +156,14 @@ drain_check_active(FunctionCallInfo fcinfo, text *ring, int32 version)
  * 42704 unless there is such a version, be it of this transaction.
  */
 static void
-drain_require_version(FunctionCallInfo fcinfo, text *ring, int32 version)
+drain_require_version(text *ring, int32 version)
 {
+	CatalogRing latest;
 	CatalogVersion row;
 
 	PushActiveSnapshot(GetLatestSnapshot());
-	catalog_require_version(catalog_schema(fcinfo), ring, version,
-							GetActiveSnapshot(), &row);
+	latest = catalog_ring(ring, GetActiveSnapshot());
+	catalog_require_version(&latest, version, &row);
 	PopActiveSnapshot();
 }
 

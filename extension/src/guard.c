@@ -38,8 +38,7 @@ typedef struct Guard
 	KeyType		key_type;
 } Guard;
 
-static const Guard *guard_of_statement(FunctionCallInfo fcinfo,
-									   TriggerData *data);
+static const Guard *guard_of_statement(CallSite *site, TriggerData *data);
 static void check_trigger(TriggerData *data);
 static void require_last(TriggerData *data);
 static bool fires_too(TriggerEvent event, const Trigger *other);
@@ -48,7 +47,7 @@ static AttrNumber key_column(Relation table, const char *name);
 static void guard_row(const Guard *guard, Relation table, HeapTuple row);
 static Datum key_value(const Guard *guard, Datum value);
 static Datum require_here(FunctionCallInfo fcinfo, KeyType type);
-static const Memo *active_ring(FunctionCallInfo fcinfo, text *ring);
+static const Memo *active_ring(CallSite *site, text *ring);
 static void check_here(const Memo *memo, uint32 position,
 					   Relation table);
 static void refuse_position(const Memo *memo, const RingPlace *place,
@@ -68,16 +67,15 @@ Datum
 shardring_guard(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
-	const Guard *guard;
+	CallSite   *site = memo_call_site(fcinfo);
+	const Guard *guard = site->extra;
 
 	if (!CALLED_AS_TRIGGER(fcinfo))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"guard\" must be called by a trigger")));
-	guard = fcinfo->flinfo->fn_extra == NULL ? NULL :
-		memo_call_site(fcinfo)->extra;
 	if (guard == NULL)
-		guard = guard_of_statement(fcinfo, data);
+		guard = guard_of_statement(site, data);
 	guard_row(guard, data->tg_relation, data->tg_trigtuple);
 	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		return PointerGetDatum(data->tg_trigtuple);
@@ -111,9 +109,8 @@ shardring_require_here_uuid(PG_FUNCTION_ARGS)
  * statement and each table its own function information.
  */
 static const Guard *
-guard_of_statement(FunctionCallInfo fcinfo, TriggerData *data)
+guard_of_statement(CallSite *site, TriggerData *data)
 {
-	CallSite   *site = memo_call_site(fcinfo);
 	char	  **args = data->tg_trigger->tgargs;
 	Guard	   *guard = MemoryContextAllocZero(site->context, sizeof(Guard));
 	Relation	table = data->tg_relation;
@@ -125,7 +122,7 @@ guard_of_statement(FunctionCallInfo fcinfo, TriggerData *data)
 	guard->type = getBaseType(TupleDescAttr(RelationGetDescr(table),
 											guard->column - 1)->atttypid);
 	guard->key_type = key_column_type(guard->type, args[1]);
-	guard->memo = active_ring(fcinfo, cstring_to_text(args[0]));
+	guard->memo = active_ring(site, cstring_to_text(args[0]));
 	site->extra = guard;
 	return guard;
 }
@@ -289,11 +286,11 @@ key_value(const Guard *guard, Datum value)
 static Datum
 require_here(FunctionCallInfo fcinfo, KeyType type)
 {
-	const Memo *memo = active_ring(fcinfo, PG_GETARG_TEXT_PP(0));
-	const Ring *ring = memo->ring;
+	const Memo *memo = active_ring(memo_call_site(fcinfo),
+								   PG_GETARG_TEXT_PP(0));
 
-	check_here(memo, key_position(ring->hash, ring->hash_tags, type,
-								  PG_GETARG_DATUM(1)), NULL);
+	check_here(memo, key_position_on(memo->ring, type, PG_GETARG_DATUM(1)),
+			   NULL);
 	PG_RETURN_TEXT_P(cstring_to_text(this_shard()));
 }
 
@@ -303,12 +300,10 @@ require_here(FunctionCallInfo fcinfo, KeyType type)
  * shards write the same key.
  */
 static const Memo *
-active_ring(FunctionCallInfo fcinfo, text *ring)
+active_ring(CallSite *site, text *ring)
 {
-	const Memo *memo;
-
 	PushActiveSnapshot(GetLatestSnapshot());
-	if (memo_resolve(fcinfo, 0, ring, ACTIVE_VERSION)->version == NO_VERSION)
+	if (memo_resolve(&site->memo, ring, ACTIVE_VERSION)->version == NO_VERSION)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("ring \"%s\" has no active version",
@@ -316,9 +311,9 @@ active_ring(FunctionCallInfo fcinfo, text *ring)
 				 errhint("Nothing can be written here before one is; copy "
 						 "rows in under session_replication_role = "
 						 "replica.")));
-	memo = memo_get_routable(fcinfo, 0, ring, ACTIVE_VERSION);
+	(void) memo_get_routable(&site->memo, ring, ACTIVE_VERSION);
 	PopActiveSnapshot();
-	return memo;
+	return &site->memo;
 }
 
 /*

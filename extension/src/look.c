@@ -43,6 +43,7 @@ shardring_points(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = result_set(fcinfo);
 	const Memo *memo = look_ring(fcinfo);
+	CatalogRing ring;
 	const RingDef *def;
 	Datum	   *names;
 	LookPoint  *points;
@@ -51,9 +52,8 @@ shardring_points(PG_FUNCTION_ARGS)
 	if (memo == NULL)
 		return (Datum) 0;
 	/* the ring is checked; all that is told comes from the rows */
-	def = &cache_rows(catalog_schema(fcinfo), PG_GETARG_TEXT_PP(0),
-						 memo->version, memo->fingerprint,
-						 memo_snapshot())->ring;
+	ring = memo_ring(memo, PG_GETARG_TEXT_PP(0));
+	def = &cache_rows(&ring, memo->version, memo->fingerprint)->ring;
 	names = result_definition_names(def);
 	points = collect_points(def, &n);
 	for (uint32 i = 0; i < n; i++)
@@ -107,6 +107,7 @@ shardring_shares(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = result_set(fcinfo);
 	const Memo *memo = look_ring(fcinfo);
+	CatalogRing rows;
 	const Ring *ring;
 	Datum	   *weights;
 	uint64	   *positions;
@@ -115,9 +116,8 @@ shardring_shares(PG_FUNCTION_ARGS)
 	if (memo == NULL)
 		return (Datum) 0;
 	ring = memo->ring;
-	weights = catalog_read_extras(catalog_schema(fcinfo),
-								  PG_GETARG_TEXT_PP(0), memo->version, ring,
-								  memo_snapshot()).weights;
+	rows = memo_ring(memo, PG_GETARG_TEXT_PP(0));
+	weights = catalog_read_extras(&rows, memo->version, ring).weights;
 	total = sum_weights(weights, ring->ngroups);
 	positions = palloc0(ring->ngroups * sizeof(uint64));
 	ring_shares(&ring->arcs, ring->ngroups, positions);
@@ -171,8 +171,8 @@ look_ring(FunctionCallInfo fcinfo)
 {
 	if (PG_ARGISNULL(0))
 		return NULL;
-	return memo_get(fcinfo, 0, PG_GETARG_TEXT_PP(0),
-					 PG_ARGISNULL(1) ? ACTIVE_VERSION : PG_GETARG_INT32(1));
+	return memo_get(&memo_call_site(fcinfo)->memo, PG_GETARG_TEXT_PP(0),
+					PG_ARGISNULL(1) ? ACTIVE_VERSION : PG_GETARG_INT32(1));
 }
 
 /*

@@ -22,23 +22,24 @@
 #include "utils/snapmgr.h"
 
 static uint64 epoch = 1;
-static uint64 answers = 0;		/* how many were read from the tables */
-static Memo last_memo;		/* the last answer of this backend */
+static uint64 last_serial = 0;	/* how many answers were read from tables */
+static Memo last_memo;			/* the last answer of this backend */
 
 static void transaction_ended(XactEvent event, void *arg);
 static void subtransaction_ended(SubXactEvent event, SubTransactionId mine,
 								 SubTransactionId parent, void *arg);
+static CallSite *call_site_create(MemoryContext context);
 static void call_site_forget(void *arg);
 static bool memo_holds(const Memo *memo, Snapshot snapshot, text *ring,
-					   int64 wanted);
+					   int64 version);
 static bool memo_same_snapshot(const Memo *memo, Snapshot snapshot);
-static void memo_answer(Memo *memo, FunctionCallInfo fcinfo,
-						MemoryContext context, Snapshot snapshot, text *ring,
-						int64 wanted);
-static void memo_remember(Memo *memo, MemoryContext context,
-						  Snapshot snapshot, text *ring, int64 wanted);
-static void memo_copy(Memo *to, MemoryContext context,
-					  const Memo *from, Snapshot snapshot, text *ring);
+static void memo_answer(Memo *memo, Snapshot snapshot, text *name,
+						int64 version);
+static void memo_remember(Memo *memo, Snapshot snapshot, text *ring,
+						  int64 version);
+static void memo_copy(Memo *to, const Memo *from, Snapshot snapshot,
+					  text *ring);
+static void memo_compile(Memo *memo, text *name);
 static void memo_pin(Memo *memo, CompiledRing *compiled);
 static void memo_unpin(Memo *memo);
 
@@ -48,6 +49,7 @@ static void memo_unpin(Memo *memo);
 void
 memo_init(void)
 {
+	last_memo.context = TopMemoryContext;
 	RegisterXactCallback(transaction_ended, NULL);
 	RegisterSubXactCallback(subtransaction_ended, NULL);
 }
@@ -58,59 +60,44 @@ memo_init(void)
 CallSite *
 memo_call_site(FunctionCallInfo fcinfo)
 {
-	CallSite   *site = fcinfo->flinfo->fn_extra;
-
-	if (unlikely(site == NULL))
-	{
-		MemoryContext context = fcinfo->flinfo->fn_mcxt;
-
-		site = MemoryContextAllocZero(context, sizeof(CallSite));
-		site->context = context;
-		site->callback.func = call_site_forget;
-		site->callback.arg = site;
-		MemoryContextRegisterResetCallback(context, &site->callback);
-		fcinfo->flinfo->fn_extra = site;
-	}
-	return site;
+	if (unlikely(fcinfo->flinfo == NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("shardring functions cannot be called without "
+						"function information")));
+	if (unlikely(fcinfo->flinfo->fn_extra == NULL))
+		fcinfo->flinfo->fn_extra = call_site_create(fcinfo->flinfo->fn_mcxt);
+	return fcinfo->flinfo->fn_extra;
 }
 
 /*
- * Which version of the ring the statement sees (NO_VERSION when nothing is
- * active), without compiling it.  A missing ring or version is 42704.
+ * Makes the memo, one of a call site, say which version of the ring the
+ * statement sees (NO_VERSION when nothing is active), without compiling it.
+ * A missing ring or version is 42704.
  */
 const Memo *
-memo_resolve(FunctionCallInfo fcinfo, int nth, text *ring, int64 wanted)
+memo_resolve(Memo *memo, text *ring, int64 version)
 {
 	Snapshot	snapshot = memo_snapshot();
-	Memo  *memo;
-	CallSite   *site;
 
-	/* Without it there is neither a call site nor a schema to read from. */
-	if (unlikely(fcinfo->flinfo == NULL))
-		(void) catalog_schema(fcinfo);
-	site = memo_call_site(fcinfo);
-	memo = &site->memos[nth];
-	if (likely(memo_holds(memo, snapshot, ring, wanted)))
+	if (likely(memo_holds(memo, snapshot, ring, version)))
 		return memo;
-	if (memo_holds(&last_memo, snapshot, ring, wanted))
-		memo_copy(memo, site->context, &last_memo, snapshot, ring);
+	if (memo_holds(&last_memo, snapshot, ring, version))
+		memo_copy(memo, &last_memo, snapshot, ring);
 	else
-		memo_answer(memo, fcinfo, site->context, snapshot, ring, wanted);
+		memo_answer(memo, snapshot, ring, version);
 	return memo;
 }
 
 /*
  * As memo_resolve, with the ring compiled.  Nothing active is 55000, altered
- * rows are XX001.  The ring stays where it is until the same memo of the same
- * call site is asked for another one.
+ * rows are XX001.  The ring stays where it is until the same memo is asked for
+ * another one.
  */
 const Memo *
-memo_get(FunctionCallInfo fcinfo, int nth, text *ring, int64 wanted)
+memo_get(Memo *memo, text *ring, int64 version)
 {
-	Memo  *memo = (Memo *) memo_resolve(fcinfo, nth, ring, wanted);
-	CompiledRing *compiled;
-
-	if (likely(memo->ring != NULL))
+	if (likely(memo_resolve(memo, ring, version)->ring != NULL))
 		return memo;
 	if (memo->version == NO_VERSION)
 		ereport(ERROR,
@@ -119,16 +106,7 @@ memo_get(FunctionCallInfo fcinfo, int nth, text *ring, int64 wanted)
 						text_to_cstring(ring)),
 				 errhint("Use shardring.activate to activate one, or name "
 						 "a version.")));
-	compiled = cache_find(memo->fingerprint);
-	if (compiled == NULL)
-		compiled = cache_make(catalog_schema(fcinfo), ring, memo->version,
-								 memo->fingerprint, memo_snapshot());
-	memo_pin(memo, compiled);
-	if (compiled->shared)
-	{
-		cache_shrink();
-		memo_copy(&last_memo, TopMemoryContext, memo, memo_snapshot(), ring);
-	}
+	memo_compile(memo, ring);
 	return memo;
 }
 
@@ -137,18 +115,56 @@ memo_get(FunctionCallInfo fcinfo, int nth, text *ring, int64 wanted)
  * else 55000.
  */
 const Memo *
-memo_get_routable(FunctionCallInfo fcinfo, int nth, text *ring,
-				   int64 wanted)
+memo_get_routable(Memo *memo, text *ring, int64 version)
 {
-	const Memo *memo = memo_get(fcinfo, nth, ring, wanted);
-
-	if (unlikely(memo->ring->arcs.n == 0))
+	if (unlikely(memo_get(memo, ring, version)->ring->arcs.n == 0))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("version %d of ring \"%s\" has no points",
 						memo->version, text_to_cstring(ring)),
 				 errhint("Add a group with a weight above 0.")));
 	return memo;
+}
+
+/*
+ * Two versions of a ring, as memo_get has them.
+ */
+RingPair
+memo_pair(CallSite *site, text *ring, int32 from_version, int32 to_version)
+{
+	RingPair	rings;
+
+	rings.from = memo_get(&site->memo_from, ring, from_version)->ring;
+	rings.to = memo_get(&site->memo, ring, to_version)->ring;
+	return rings;
+}
+
+/*
+ * As memo_pair, and both versions have points; else 55000.
+ */
+RingPair
+memo_routable_pair(CallSite *site, text *ring, int32 from_version,
+				   int32 to_version)
+{
+	RingPair	rings;
+
+	rings.from = memo_get_routable(&site->memo_from, ring,
+								   from_version)->ring;
+	rings.to = memo_get_routable(&site->memo, ring, to_version)->ring;
+	return rings;
+}
+
+/*
+ * The ring a memo was just asked about, to ask the tables for more; its row is
+ * the one the memo has read.
+ */
+CatalogRing
+memo_ring(const Memo *memo, text *ring)
+{
+	CatalogRing result = catalog_ring(ring, memo_snapshot());
+
+	result.row = memo->row;
+	return result;
 }
 
 /*
@@ -189,6 +205,24 @@ subtransaction_ended(SubXactEvent event, SubTransactionId mine,
 }
 
 /*
+ * A call site without any memo yet; it gives its pins back when its memory
+ * goes.
+ */
+static CallSite *
+call_site_create(MemoryContext context)
+{
+	CallSite   *site = MemoryContextAllocZero(context, sizeof(CallSite));
+
+	site->context = context;
+	site->memo.context = context;
+	site->memo_from.context = context;
+	site->callback.func = call_site_forget;
+	site->callback.arg = site;
+	MemoryContextRegisterResetCallback(context, &site->callback);
+	return site;
+}
+
+/*
  * The call site's memory goes away: give its pins back.
  */
 static void
@@ -196,20 +230,19 @@ call_site_forget(void *arg)
 {
 	CallSite   *site = arg;
 
-	for (int i = 0; i < (int) lengthof(site->memos); i++)
-		memo_unpin(&site->memos[i]);
+	memo_unpin(&site->memo);
+	memo_unpin(&site->memo_from);
 }
 
 /*
  * Does the memo answer this question for a statement with this snapshot?
  */
 static bool
-memo_holds(const Memo *memo, Snapshot snapshot, text *ring,
-		   int64 wanted)
+memo_holds(const Memo *memo, Snapshot snapshot, text *ring, int64 version)
 {
 	return memo->valid &&
 		memo->epoch == epoch &&
-		memo->wanted == wanted &&
+		memo->asked_version == version &&
 		memo->name_len == VARSIZE_ANY_EXHDR(ring) &&
 		memcmp(memo->name, VARDATA_ANY(ring), memo->name_len) == 0 &&
 		memo_same_snapshot(memo, snapshot);
@@ -243,41 +276,38 @@ memo_same_snapshot(const Memo *memo, Snapshot snapshot)
  * Answers the question from the tables.
  */
 static void
-memo_answer(Memo *memo, FunctionCallInfo fcinfo, MemoryContext context,
-			Snapshot snapshot, text *ring, int64 wanted)
+memo_answer(Memo *memo, Snapshot snapshot, text *name, int64 version)
 {
-	Oid			schema = catalog_schema(fcinfo);
-	CatalogRing ring_row;
+	CatalogRing ring = catalog_ring(name, snapshot);
 	CatalogVersion version_row;
 
 	memo->valid = false;
 	memo_unpin(memo);
-	memo->answer = ++answers;
-	catalog_require_ring(schema, ring, snapshot, &ring_row);
-	if (wanted == ACTIVE_VERSION ||
-		(wanted == ring_row.active_version && wanted != NO_VERSION))
+	memo->serial = ++last_serial;
+	catalog_require_ring(&ring);
+	memo->row = ring.row;
+	if (version == ACTIVE_VERSION ||
+		(version == ring.row.active_version && version != NO_VERSION))
 	{
-		memo->version = ring_row.active_version;
-		strlcpy(memo->fingerprint, ring_row.fingerprint,
+		memo->version = ring.row.active_version;
+		strlcpy(memo->fingerprint, ring.row.fingerprint,
 				sizeof(memo->fingerprint));
 	}
 	else
 	{
-		catalog_require_version(schema, ring, (int32) wanted, snapshot,
-								&version_row);
+		catalog_require_version(&ring, (int32) version, &version_row);
 		memo->version = version_row.version;
 		strlcpy(memo->fingerprint, version_row.fingerprint,
 				sizeof(memo->fingerprint));
 	}
-	memo_remember(memo, context, snapshot, ring, wanted);
+	memo_remember(memo, snapshot, name, version);
 }
 
 /*
  * Keeps the question and the snapshot; the answer is in the memo already.
  */
 static void
-memo_remember(Memo *memo, MemoryContext context, Snapshot snapshot,
-			  text *ring, int64 wanted)
+memo_remember(Memo *memo, Snapshot snapshot, text *ring, int64 version)
 {
 	int			xcnt = snapshot->xcnt;
 	int			subxcnt = Max(snapshot->subxcnt, 0);
@@ -290,7 +320,7 @@ memo_remember(Memo *memo, MemoryContext context, Snapshot snapshot,
 			pfree(memo->xids);
 		memo->xids = NULL;
 		memo->xid_space = 0;
-		memo->xids = MemoryContextAlloc(context,
+		memo->xids = MemoryContextAlloc(memo->context,
 										space * sizeof(TransactionId));
 		memo->xid_space = space;
 	}
@@ -301,7 +331,7 @@ memo_remember(Memo *memo, MemoryContext context, Snapshot snapshot,
 		memcpy(memo->xids + xcnt, snapshot->subxip,
 			   subxcnt * sizeof(TransactionId));
 	memo->epoch = epoch;
-	memo->wanted = wanted;
+	memo->asked_version = version;
 	memo->name_len = VARSIZE_ANY_EXHDR(ring);
 	if (memo->name_len > sizeof(memo->name))
 		return;					/* no constraint kept it short: not kept */
@@ -313,17 +343,39 @@ memo_remember(Memo *memo, MemoryContext context, Snapshot snapshot,
  * Makes one memo say what another says, which was asked the same.
  */
 static void
-memo_copy(Memo *to, MemoryContext context, const Memo *from,
-		  Snapshot snapshot, text *ring)
+memo_copy(Memo *to, const Memo *from, Snapshot snapshot, text *ring)
 {
 	to->valid = false;
 	memo_unpin(to);
-	to->answer = from->answer;
+	to->serial = from->serial;
+	to->row = from->row;
 	to->version = from->version;
 	memcpy(to->fingerprint, from->fingerprint, sizeof(to->fingerprint));
-	memo_remember(to, context, snapshot, ring, from->wanted);
+	memo_remember(to, snapshot, ring, from->asked_version);
 	if (from->compiled != NULL)
 		memo_pin(to, from->compiled);
+}
+
+/*
+ * Finds or makes the compiled ring of a memo that holds none.
+ */
+static void
+memo_compile(Memo *memo, text *name)
+{
+	CompiledRing *compiled = cache_find(memo->fingerprint);
+
+	if (compiled == NULL)
+	{
+		CatalogRing ring = memo_ring(memo, name);
+
+		compiled = cache_make(&ring, memo->version, memo->fingerprint);
+	}
+	memo_pin(memo, compiled);
+	if (compiled->shared)
+	{
+		cache_shrink();
+		memo_copy(&last_memo, memo, memo_snapshot(), name);
+	}
 }
 
 /*

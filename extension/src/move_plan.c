@@ -2,8 +2,8 @@
  * move_plan.c
  *		What moves between two versions: ranges, slots, single keys.
  *
- * Both versions come from the cache (call site memo 0: from, 1: to); diff.c
- * compares them.  Positions and shares are exact.  All functions are STRICT.
+ * Both versions come from the cache; diff.c compares them.  Positions and
+ * shares are exact.  All functions are STRICT.
  */
 #include "shardring.h"
 
@@ -30,34 +30,6 @@ PG_FUNCTION_INFO_V1(shardring_moves_int8);
 PG_FUNCTION_INFO_V1(shardring_moves_uuid);
 
 /*
- * The two rings of arguments 0 to 2, as ring, from_version, to_version.
- */
-RingPair
-moves_rings(FunctionCallInfo fcinfo)
-{
-	text	   *ring = PG_GETARG_TEXT_PP(0);
-
-	return (RingPair) {
-		memo_get(fcinfo, 0, ring, PG_GETARG_INT32(1))->ring,
-			memo_get(fcinfo, 1, ring, PG_GETARG_INT32(2))->ring
-	};
-}
-
-/*
- * As moves_rings, and both versions have points; else 55000.
- */
-RingPair
-moves_routable_rings(FunctionCallInfo fcinfo)
-{
-	text	   *ring = PG_GETARG_TEXT_PP(0);
-
-	return (RingPair) {
-		memo_get_routable(fcinfo, 0, ring, PG_GETARG_INT32(1))->ring,
-			memo_get_routable(fcinfo, 1, ring, PG_GETARG_INT32(2))->ring
-	};
-}
-
-/*
  * moved_ranges(ring, from_version, to_version): where the group differs, one
  * row a pair of groups.
  */
@@ -65,7 +37,9 @@ Datum
 shardring_moved_ranges(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = result_set(fcinfo);
-	RingPair	rings = moves_rings(fcinfo);
+	RingPair	rings = memo_pair(memo_call_site(fcinfo),
+								  PG_GETARG_TEXT_PP(0), PG_GETARG_INT32(1),
+								  PG_GETARG_INT32(2));
 	Datum	   *from_names = result_group_names(rings.from);
 	Datum	   *to_names = result_group_names(rings.to);
 	DiffList	list;
@@ -94,7 +68,9 @@ Datum
 shardring_move_plan(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = result_set(fcinfo);
-	RingPair	rings = moves_rings(fcinfo);
+	RingPair	rings = memo_pair(memo_call_site(fcinfo),
+								  PG_GETARG_TEXT_PP(0), PG_GETARG_INT32(1),
+								  PG_GETARG_INT32(2));
 	MoveNames	names = {
 		result_group_names(rings.from), result_group_names(rings.to),
 		result_shard_names(rings.from), result_shard_names(rings.to)
@@ -178,10 +154,12 @@ put_move(ReturnSetInfo *set, const MoveNames *names, const DiffMove *move,
 static Datum
 moves(FunctionCallInfo fcinfo, KeyType type)
 {
-	RingPair	rings = moves_routable_rings(fcinfo);
-	uint32		position = key_position(rings.from->hash,
-										rings.from->hash_tags, type,
-										PG_GETARG_DATUM(3));
+	RingPair	rings = memo_routable_pair(memo_call_site(fcinfo),
+										   PG_GETARG_TEXT_PP(0),
+										   PG_GETARG_INT32(1),
+										   PG_GETARG_INT32(2));
+	uint32		position = key_position_on(rings.from, type,
+										   PG_GETARG_DATUM(3));
 	RingPlace	from_place;
 	RingPlace	to_place;
 

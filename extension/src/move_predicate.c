@@ -33,11 +33,13 @@ typedef struct TermNumber
 	uint32		number;
 } TermNumber;
 
-static void check_expressions(FunctionCallInfo fcinfo);
+static text *predicate(RingPair rings, uint32 from, uint32 to,
+					   const char *position);
+static void check_expression(const char *name, const char *expression);
 static char *position_expression(const Ring *ring, const char *key,
 								 const char *type);
 static char *key_as_text(const char *key, const char *type);
-static uint32 require_shard(FunctionCallInfo fcinfo, int arg,
+static uint32 require_shard(text *ring_name, int32 version, text *name,
 							const Ring *ring, const Ring *other);
 static bool find_shard(const Ring *ring, text *name, uint32 *number);
 static Term *collect_terms(RingPair rings, const DiffPlan *plan, uint32 from,
@@ -66,50 +68,64 @@ PG_FUNCTION_INFO_V1(shardring_move_predicate);
 Datum
 shardring_move_predicate(PG_FUNCTION_ARGS)
 {
+	text	   *ring;
+	char	   *key;
+	char	   *position;
+	char	   *type;
 	RingPair	rings;
-	DiffPlan	plan;
 	uint32		from;
 	uint32		to;
-	uint32		n;
-	char	   *position;
-	Term	   *terms;
 
 	for (int i = 0; i < PG_NARGS(); i++)
 		if (PG_ARGISNULL(i) && i != 5 && i != 7)
 			PG_RETURN_NULL();
 	if (PG_ARGISNULL(5) && PG_ARGISNULL(7))
 		PG_RETURN_NULL();
-	check_expressions(fcinfo);
-	rings = moves_rings(fcinfo);
-	position = PG_ARGISNULL(7) ?
-		position_expression(rings.from, text_argument(fcinfo, 5),
-							text_argument(fcinfo, 6)) :
-		psprintf("(%s)::int8", text_argument(fcinfo, 7));
-	from = require_shard(fcinfo, 3, rings.from, rings.to);
-	to = require_shard(fcinfo, 4, rings.to, rings.from);
-	diff_plan(rings.from, rings.to, &shardring_env, &plan);
-	terms = collect_terms(rings, &plan, from, to, position, &n);
-	PG_RETURN_TEXT_P(any_term(terms, n, position));
+	ring = PG_GETARG_TEXT_PP(0);
+	key = text_argument(fcinfo, 5);
+	type = text_argument(fcinfo, 6);
+	position = text_argument(fcinfo, 7);
+	check_expression("key_expression", key);
+	check_expression("position_expression", position);
+	(void) key_as_text("", type);
+	rings = memo_pair(memo_call_site(fcinfo), ring, PG_GETARG_INT32(1),
+					  PG_GETARG_INT32(2));
+	position = position == NULL ?
+		position_expression(rings.from, key, type) :
+		psprintf("(%s)::int8", position);
+	from = require_shard(ring, PG_GETARG_INT32(1), PG_GETARG_TEXT_PP(3),
+						 rings.from, rings.to);
+	to = require_shard(ring, PG_GETARG_INT32(2), PG_GETARG_TEXT_PP(4),
+					   rings.to, rings.from);
+	PG_RETURN_TEXT_P(predicate(rings, from, to, position));
 }
 
 /*
- * 22023 for an expression without a word, or an unknown key type, whether it
- * is used or not.
+ * The predicate for the moves between two shards.
+ */
+static text *
+predicate(RingPair rings, uint32 from, uint32 to, const char *position)
+{
+	DiffPlan	plan;
+	Term	   *terms;
+	uint32		n;
+
+	diff_plan(rings.from, rings.to, &shardring_env, &plan);
+	terms = collect_terms(rings, &plan, from, to, position, &n);
+	return any_term(terms, n, position);
+}
+
+/*
+ * 22023 for an expression that is given, but without a word.
  */
 static void
-check_expressions(FunctionCallInfo fcinfo)
+check_expression(const char *name, const char *expression)
 {
-	static const char *const names[] = {"key_expression",
-	"position_expression"};
-
-	for (int i = 0; i < (int) lengthof(names); i++)
-		if (!PG_ARGISNULL(5 + 2 * i) &&
-			strspn(text_argument(fcinfo, 5 + 2 * i), " \t\r\n\f\v") ==
-			VARSIZE_ANY_EXHDR(PG_GETARG_TEXT_PP(5 + 2 * i)))
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("%s must not be empty", names[i])));
-	(void) key_as_text("", text_argument(fcinfo, 6));
+	if (expression != NULL &&
+		expression[strspn(expression, " \t\r\n\f\v")] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must not be empty", name)));
 }
 
 /*
@@ -136,7 +152,7 @@ position_expression(const Ring *ring, const char *key, const char *type)
 }
 
 /*
- * The key as the text that is hashed.
+ * The key as the text that is hashed; 22023 for an unknown key type.
  */
 static char *
 key_as_text(const char *key, const char *type)
@@ -154,15 +170,13 @@ key_as_text(const char *key, const char *type)
 }
 
 /*
- * The number in its version of the shard that argument "arg" names; 42704
- * when it has none of this name.  The version of from_shard (3) and to_shard
- * (4) stand two places before them.
+ * The number of the shard of this name in "ring", which is the version of
+ * that number; 42704 when it has none, with a hint when the other one has.
  */
 static uint32
-require_shard(FunctionCallInfo fcinfo, int arg, const Ring *ring,
+require_shard(text *ring_name, int32 version, text *name, const Ring *ring,
 			  const Ring *other)
 {
-	text	   *name = PG_GETARG_TEXT_PP(arg);
 	uint32		number;
 
 	if (find_shard(ring, name, &number))
@@ -170,8 +184,8 @@ require_shard(FunctionCallInfo fcinfo, int arg, const Ring *ring,
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
 			 errmsg("shard \"%s\" does not exist in version %d of ring "
-					"\"%s\"", text_to_cstring(name),
-					PG_GETARG_INT32(arg - 2), text_argument(fcinfo, 0)),
+					"\"%s\"", text_to_cstring(name), version,
+					text_to_cstring(ring_name)),
 			 find_shard(other, name, &number) ?
 			 errhint("It exists in the other version: see that from and to "
 					 "are not swapped.") : 0));
@@ -373,10 +387,12 @@ multirange_literal(Datum multirange)
 }
 
 /*
- * An argument as a string; it is not NULL.
+ * An argument as a string; NULL when it is.
  */
 static char *
 text_argument(FunctionCallInfo fcinfo, int arg)
 {
+	if (PG_ARGISNULL(arg))
+		return NULL;
 	return text_to_cstring(PG_GETARG_TEXT_PP(arg));
 }

@@ -50,7 +50,7 @@ typedef struct KeyColumn
 	char	   *column;			/* quoted */
 } KeyColumn;
 
-static void moves_begin(KeyMoves *moves, FunctionCallInfo fcinfo);
+static void moves_begin(KeyMoves *moves, ReturnSetInfo *set, RingPair rings);
 static void moves_add(KeyMoves *moves, KeyType type, Datum key, bool isnull);
 static void moves_put(KeyMoves *moves, KeyType type, Datum key,
 					  uint32 position, const RingPlace *from,
@@ -77,12 +77,16 @@ PG_FUNCTION_INFO_V1(shardring_key_expression);
 Datum
 shardring_moving_keys_array(PG_FUNCTION_ARGS)
 {
+	ReturnSetInfo *set = result_set(fcinfo);
 	ArrayIterator iterator;
 	KeyMoves	moves;
 	Datum		key;
 	bool		isnull;
 
-	moves_begin(&moves, fcinfo);
+	moves_begin(&moves, set,
+				memo_routable_pair(memo_call_site(fcinfo),
+								   PG_GETARG_TEXT_PP(0), PG_GETARG_INT32(1),
+								   PG_GETARG_INT32(2)));
 	iterator = array_create_iterator(PG_GETARG_ARRAYTYPE_P(3), 0, NULL);
 	while (array_iterate(iterator, &key, &isnull))
 	{
@@ -102,6 +106,7 @@ shardring_moving_keys_relation(PG_FUNCTION_ARGS)
 {
 	KeyColumn	column = find_column(PG_GETARG_OID(3),
 									 NameStr(*PG_GETARG_NAME(4)));
+	ReturnSetInfo *set = result_set(fcinfo);
 	KeyMoves	moves;
 	KeyReceiver receiver = {
 		.pub = {
@@ -112,7 +117,10 @@ shardring_moving_keys_relation(PG_FUNCTION_ARGS)
 		.type = column.type
 	};
 
-	moves_begin(&moves, fcinfo);
+	moves_begin(&moves, set,
+				memo_routable_pair(memo_call_site(fcinfo),
+								   PG_GETARG_TEXT_PP(0), PG_GETARG_INT32(1),
+								   PG_GETARG_INT32(2)));
 	run_query(psprintf("SELECT %s FROM %s", key_expression(&column),
 					   column.table), &receiver.pub);
 	refuse_nulls(&moves, psprintf("column \"%s\"",
@@ -134,13 +142,13 @@ shardring_key_expression(PG_FUNCTION_ARGS)
 }
 
 /*
- * Begins a result over the two versions of arguments 0 to 2.
+ * Begins a result over two versions.
  */
 static void
-moves_begin(KeyMoves *moves, FunctionCallInfo fcinfo)
+moves_begin(KeyMoves *moves, ReturnSetInfo *set, RingPair rings)
 {
-	moves->set = result_set(fcinfo);
-	moves->rings = moves_routable_rings(fcinfo);
+	moves->set = set;
+	moves->rings = rings;
 	moves->from_groups = result_group_names(moves->rings.from);
 	moves->from_shards = result_shard_names(moves->rings.from);
 	moves->to_groups = result_group_names(moves->rings.to);

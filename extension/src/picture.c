@@ -71,6 +71,7 @@ PG_FUNCTION_INFO_V1(shardring_ring_svg);
 Datum
 shardring_ring_svg(PG_FUNCTION_ARGS)
 {
+	CallSite   *site = memo_call_site(fcinfo);
 	Picture		picture = {0};
 	const Memo *memo;
 	const Ring *from = NULL;
@@ -79,13 +80,13 @@ shardring_ring_svg(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
 	picture.ring = PG_GETARG_TEXT_PP(0);
-	memo = memo_get_routable(fcinfo, 0, picture.ring, PG_ARGISNULL(to) ?
+	memo = memo_get_routable(&site->memo, picture.ring, PG_ARGISNULL(to) ?
 							 ACTIVE_VERSION : PG_GETARG_INT32(to));
 	picture.version = memo->version;
 	picture.npoints = memo->ring->npoints;
 	if (to > 1 && !PG_ARGISNULL(1))
 	{
-		const Memo *from_memo = memo_get(fcinfo, 1, picture.ring,
+		const Memo *from_memo = memo_get(&site->memo_from, picture.ring,
 										 PG_GETARG_INT32(1));
 
 		picture.from_version = from_memo->version;
@@ -233,7 +234,7 @@ compare_entries(const void *a, const void *b)
 }
 
 /*
- * As that, but those that gain something before those that do not.
+ * As compare_entries, but those that gain something before those that do not.
  */
 static int
 compare_gains(const void *a, const void *b)

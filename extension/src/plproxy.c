@@ -19,12 +19,12 @@
 #include "utils/syscache.h"
 
 /*
- * The numbers of shards, kept for an answer of a memo.  Not by the call site,
+ * The numbers of shards, kept for an answer in a memo.  Not by the call site,
  * because every call of PL/Proxy is a new one.
  */
 typedef struct ShardNumbers
 {
-	uint64		answer;
+	uint64		serial;			/* of the answer */
 	uint32		space;
 	int32	   *numbers;		/* by index in Ring.shards; -1: not read yet */
 } ShardNumbers;
@@ -39,7 +39,7 @@ typedef struct Partitions
 	int			count;
 } Partitions;
 
-static ShardNumbers shard_numbers[8];	/* by the answer, as it happens */
+static ShardNumbers shard_numbers[8];	/* by the serial, as it happens */
 static HTAB *partitions = NULL;
 static bool servers_changed = false;	/* since the counts were taken */
 static LocalTransactionId changed_in;	/* the transaction that heard of it, or
@@ -47,8 +47,7 @@ static LocalTransactionId changed_in;	/* the transaction that heard of it, or
 
 static Datum partition_of(FunctionCallInfo fcinfo, KeyType type);
 static int32 *number_of(const Memo *memo, uint32 shard);
-static int32 read_number(FunctionCallInfo fcinfo, const Ring *ring,
-						 uint32 shard);
+static int32 read_number(const Memo *memo, text *ring_name, uint32 shard);
 static void refuse_partition(text *ring, RingName shard);
 static int	partition_count(text *ring);
 static HTAB *partition_table(void);
@@ -99,8 +98,8 @@ partition_of(FunctionCallInfo fcinfo, KeyType type)
 {
 	text	   *ring_name = PG_GETARG_TEXT_PP(0);
 	int			count = partition_count(ring_name);
-	const Memo *memo = memo_get_routable(fcinfo, 0, ring_name,
-											   ACTIVE_VERSION);
+	const Memo *memo = memo_get_routable(&memo_call_site(fcinfo)->memo,
+										 ring_name, ACTIVE_VERSION);
 	const Ring *ring = memo->ring;
 	RingPlace	place;
 	int32	   *number;
@@ -109,7 +108,7 @@ partition_of(FunctionCallInfo fcinfo, KeyType type)
 				&place);
 	number = number_of(memo, place.shard);
 	if (*number < 0)
-		*number = read_number(fcinfo, ring, place.shard);
+		*number = read_number(memo, ring_name, place.shard);
 	if (*number >= count)
 		refuse_partition(ring_name, ring->shards[place.shard]);
 	PG_RETURN_INT32(*number);
@@ -121,13 +120,13 @@ partition_of(FunctionCallInfo fcinfo, KeyType type)
 static int32 *
 number_of(const Memo *memo, uint32 shard)
 {
-	ShardNumbers *kept = &shard_numbers[memo->answer %
+	ShardNumbers *kept = &shard_numbers[memo->serial %
 										lengthof(shard_numbers)];
 	uint32		n = memo->ring->nshards;
 
-	if (kept->answer == memo->answer)
+	if (kept->serial == memo->serial)
 		return &kept->numbers[shard];
-	kept->answer = 0;
+	kept->serial = 0;
 	if (kept->space < n)
 	{
 		kept->space = 0;
@@ -140,7 +139,7 @@ number_of(const Memo *memo, uint32 shard)
 	}
 	for (uint32 i = 0; i < n; i++)
 		kept->numbers[i] = -1;
-	kept->answer = memo->answer;
+	kept->serial = memo->serial;
 	return &kept->numbers[shard];
 }
 
@@ -148,19 +147,17 @@ number_of(const Memo *memo, uint32 shard)
  * The number of a shard from the tables; XX001 when it has none.
  */
 static int32
-read_number(FunctionCallInfo fcinfo, const Ring *ring, uint32 shard)
+read_number(const Memo *memo, text *ring_name, uint32 shard)
 {
-	text	   *ring_name = PG_GETARG_TEXT_PP(0);
+	CatalogRing ring = memo_ring(memo, ring_name);
+	RingName	name = memo->ring->shards[shard];
 	int32		number;
 
-	if (!catalog_read_shard_number(catalog_schema(fcinfo), ring_name,
-								   result_text(ring->shards[shard]),
-								   memo_snapshot(), &number))
+	if (!catalog_read_shard_number(&ring, result_text(name), &number))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("shard \"%.*s\" of ring \"%s\" has no number",
-						(int) ring->shards[shard].len,
-						ring->shards[shard].bytes,
+						(int) name.len, name.bytes,
 						text_to_cstring(ring_name)),
 				 errhint("Use shardring.problems to see what is wrong.")));
 	return number;

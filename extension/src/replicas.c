@@ -17,13 +17,13 @@
 /* The zones of a version, by the numbers of its groups. */
 typedef struct PlaceZones
 {
-	uint64		answer;			/* of the memo they belong to */
+	uint64		serial;			/* of the answer they belong to; 0: not read */
 	MemoryContext context;
 	text	  **names;			/* NULL where a group has none */
 	uint32	   *numbers;		/* equal for groups in one zone */
 	uint32		n;
 	bool	   *on_ring;		/* has the zone a group with points? */
-	uint32		non_ring;		/* how many have */
+	uint32		n_on_ring;		/* how many have */
 } PlaceZones;
 
 /* Groups in the order of the copies they get. */
@@ -42,10 +42,8 @@ typedef struct Placing
 } Placing;
 
 static Datum replicas(FunctionCallInfo fcinfo, KeyType type);
-static const PlaceZones *place_zones(FunctionCallInfo fcinfo,
-									 const Memo *memo);
-static void read_zones(FunctionCallInfo fcinfo, const Memo *memo,
-					   PlaceZones *zones);
+static const PlaceZones *place_zones(CallSite *site, text *ring_name);
+static void read_zones(PlaceZones *zones, const Memo *memo, text *ring_name);
 static void number_zones(const Ring *ring, PlaceZones *zones);
 static int	compare_zones(const void *a, const void *b, void *names);
 static void placing_init(Placing *placing, const Ring *ring,
@@ -89,10 +87,11 @@ static Datum
 replicas(FunctionCallInfo fcinfo, KeyType type)
 {
 	ReturnSetInfo *set = result_set(fcinfo);
+	CallSite   *site = memo_call_site(fcinfo);
+	text	   *ring_name = PG_GETARG_TEXT_PP(0);
+	int32		wanted = PG_GETARG_INT32(2);
 	int64		version = PG_NARGS() > 3 ? PG_GETARG_INT32(3) :
 		ACTIVE_VERSION;
-	int32		wanted = PG_GETARG_INT32(2);
-	const Memo *memo;
 	const Ring *ring;
 	Placing		placing;
 	uint32		position;
@@ -101,11 +100,9 @@ replicas(FunctionCallInfo fcinfo, KeyType type)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of replicas must be at least 1")));
-	memo = memo_get_routable(fcinfo, 0, PG_GETARG_TEXT_PP(0), version);
-	ring = memo->ring;
-	position = key_position(ring->hash, ring->hash_tags, type,
-							PG_GETARG_DATUM(1));
-	placing_init(&placing, ring, place_zones(fcinfo, memo), wanted);
+	ring = memo_get_routable(&site->memo, ring_name, version)->ring;
+	position = key_position_on(ring, type, PG_GETARG_DATUM(1));
+	placing_init(&placing, ring, place_zones(site, ring_name), wanted);
 	placing_walk(&placing, position);
 	for (uint32 i = 0; i < placing.nchosen; i++)
 		put_replica(set, &placing, i, position);
@@ -113,12 +110,11 @@ replicas(FunctionCallInfo fcinfo, KeyType type)
 }
 
 /*
- * The zones of the version the memo answers with.
+ * The zones of the version that the call site's memo answers with.
  */
 static const PlaceZones *
-place_zones(FunctionCallInfo fcinfo, const Memo *memo)
+place_zones(CallSite *site, text *ring_name)
 {
-	CallSite   *site = memo_call_site(fcinfo);
 	PlaceZones *zones = site->extra;
 
 	if (zones == NULL)
@@ -129,8 +125,8 @@ place_zones(FunctionCallInfo fcinfo, const Memo *memo)
 											   ALLOCSET_SMALL_SIZES);
 		site->extra = zones;
 	}
-	if (zones->answer != memo->answer)
-		read_zones(fcinfo, memo, zones);
+	if (zones->serial != site->memo.serial)
+		read_zones(zones, &site->memo, ring_name);
 	return zones;
 }
 
@@ -138,19 +134,19 @@ place_zones(FunctionCallInfo fcinfo, const Memo *memo)
  * Reads the zones of the version; after an error they count as not read.
  */
 static void
-read_zones(FunctionCallInfo fcinfo, const Memo *memo, PlaceZones *zones)
+read_zones(PlaceZones *zones, const Memo *memo, text *ring_name)
 {
+	CatalogRing ring = memo_ring(memo, ring_name);
 	MemoryContext old;
 
-	zones->answer = 0;
+	zones->serial = 0;
 	MemoryContextReset(zones->context);
 	old = MemoryContextSwitchTo(zones->context);
-	zones->names = catalog_read_extras(catalog_schema(fcinfo),
-									   PG_GETARG_TEXT_PP(0), memo->version,
-									   memo->ring, memo_snapshot()).zones;
+	zones->names = catalog_read_extras(&ring, memo->version,
+									   memo->ring).zones;
 	number_zones(memo->ring, zones);
 	MemoryContextSwitchTo(old);
-	zones->answer = memo->answer;
+	zones->serial = memo->serial;
 }
 
 /*
@@ -164,7 +160,7 @@ number_zones(const Ring *ring, PlaceZones *zones)
 	zones->numbers = palloc(ring->ngroups * sizeof(uint32));
 	zones->on_ring = palloc0(ring->ngroups * sizeof(bool));
 	zones->n = 0;
-	zones->non_ring = 0;
+	zones->n_on_ring = 0;
 	for (uint32 i = 0; i < ring->ngroups; i++)
 		order[i] = i;
 	qsort_arg(order, ring->ngroups, sizeof(uint32), compare_zones,
@@ -180,7 +176,7 @@ number_zones(const Ring *ring, PlaceZones *zones)
 		if (ring->groups[group].npoints > 0 && !zones->on_ring[zones->n - 1])
 		{
 			zones->on_ring[zones->n - 1] = true;
-			zones->non_ring++;
+			zones->n_on_ring++;
 		}
 	}
 	pfree(order);
@@ -216,7 +212,7 @@ placing_init(Placing *placing, const Ring *ring, const PlaceZones *zones,
 	placing->wanted = Min((uint32) wanted, ring->ngroups);
 	placing->group_seen = palloc0(ring->ngroups * sizeof(bool));
 	placing->zone_used = palloc0(zones->n * sizeof(bool));
-	placing->zones_left = zones->non_ring;
+	placing->zones_left = zones->n_on_ring;
 	placing->nchosen = 0;
 	placing->chosen = palloc(placing->wanted * sizeof(uint32));
 	placing->ndeferred = 0;

@@ -16,7 +16,7 @@
 static Datum key_position_of(FunctionCallInfo fcinfo, KeyType type);
 static Datum shard_for(FunctionCallInfo fcinfo, KeyType type);
 static Datum locate(FunctionCallInfo fcinfo, KeyType type);
-static const Memo *asked_ring(FunctionCallInfo fcinfo, int arg);
+static const Memo *asked_ring(FunctionCallInfo fcinfo);
 static text *shard_of(const Ring *ring, uint32 position);
 static TupleDesc location_desc(FunctionCallInfo fcinfo);
 
@@ -96,7 +96,7 @@ Datum
 shardring_shard_at(PG_FUNCTION_ARGS)
 {
 	uint32		position = key_check_position(PG_GETARG_INT64(1));
-	const Memo *memo = asked_ring(fcinfo, 2);
+	const Memo *memo = asked_ring(fcinfo);
 
 	PG_RETURN_TEXT_P(shard_of(memo->ring, position));
 }
@@ -128,8 +128,8 @@ shardring_locate_uuid(PG_FUNCTION_ARGS)
 Datum
 shardring_active_version(PG_FUNCTION_ARGS)
 {
-	const Memo *memo = memo_resolve(fcinfo, 0, PG_GETARG_TEXT_PP(0),
-										  ACTIVE_VERSION);
+	const Memo *memo = memo_resolve(&memo_call_site(fcinfo)->memo,
+									PG_GETARG_TEXT_PP(0), ACTIVE_VERSION);
 
 	if (memo->version == NO_VERSION)
 		PG_RETURN_NULL();
@@ -145,7 +145,8 @@ shardring_require_version(PG_FUNCTION_ARGS)
 {
 	text	   *ring = PG_GETARG_TEXT_PP(0);
 	int32		version = PG_GETARG_INT32(1);
-	const Memo *memo = memo_resolve(fcinfo, 0, ring, ACTIVE_VERSION);
+	const Memo *memo = memo_resolve(&memo_call_site(fcinfo)->memo, ring,
+									ACTIVE_VERSION);
 
 	if (memo->version == NO_VERSION || memo->version != version)
 		ereport(ERROR,
@@ -177,7 +178,7 @@ key_position_of(FunctionCallInfo fcinfo, KeyType type)
 static Datum
 shard_for(FunctionCallInfo fcinfo, KeyType type)
 {
-	const Ring *ring = asked_ring(fcinfo, 2)->ring;
+	const Ring *ring = asked_ring(fcinfo)->ring;
 
 	PG_RETURN_TEXT_P(shard_of(ring, key_position_on(ring, type,
 													PG_GETARG_DATUM(1))));
@@ -189,7 +190,7 @@ shard_for(FunctionCallInfo fcinfo, KeyType type)
 static Datum
 locate(FunctionCallInfo fcinfo, KeyType type)
 {
-	const Memo *memo = asked_ring(fcinfo, 2);
+	const Memo *memo = asked_ring(fcinfo);
 	const Ring *ring = memo->ring;
 	uint32		position = key_position_on(ring, type, PG_GETARG_DATUM(1));
 	TupleDesc	desc = location_desc(fcinfo);
@@ -207,15 +208,16 @@ locate(FunctionCallInfo fcinfo, KeyType type)
 }
 
 /*
- * The ring of argument 0, in the version of argument "arg" when there is one.
+ * The ring of argument 0, in the version of argument 2 when there is one.
  */
 static const Memo *
-asked_ring(FunctionCallInfo fcinfo, int arg)
+asked_ring(FunctionCallInfo fcinfo)
 {
-	int64		wanted = PG_NARGS() > arg ? PG_GETARG_INT32(arg) :
+	int64		version = PG_NARGS() > 2 ? PG_GETARG_INT32(2) :
 		ACTIVE_VERSION;
 
-	return memo_get_routable(fcinfo, 0, PG_GETARG_TEXT_PP(0), wanted);
+	return memo_get_routable(&memo_call_site(fcinfo)->memo,
+							 PG_GETARG_TEXT_PP(0), version);
 }
 
 /*

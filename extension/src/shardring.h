@@ -46,12 +46,24 @@ extern void env_extend_points(HashKind hash, RingName utf8,
 
 /* ---------- catalog.c: the tables ---------- */
 
-typedef struct CatalogRing
+typedef struct CatalogRingRow
 {
 	HashKind	hash;
 	bool		hash_tags;
 	int32		active_version; /* NO_VERSION: nothing is active yet */
 	char		fingerprint[FINGERPRINT_LEN + 1];	/* of the active one */
+} CatalogRingRow;
+
+/*
+ * A ring as a snapshot sees it: what every read of the tables starts from.
+ * It is made for one call and not kept.
+ */
+typedef struct CatalogRing
+{
+	Oid			schema;			/* of the tables; invalid: they are missing */
+	text	   *name;
+	Snapshot	snapshot;
+	CatalogRingRow row;			/* for those functions that say so */
 } CatalogRing;
 
 typedef struct CatalogVersion
@@ -77,24 +89,20 @@ typedef struct CatalogExtras
 	text	  **zones;			/* NULL where there is none */
 } CatalogExtras;
 
-extern Oid	catalog_schema(FunctionCallInfo fcinfo);
-extern bool catalog_read_version(Oid schema, text *ring, int32 version,
-								 Snapshot snapshot, CatalogVersion *row);
-extern CatalogDef *catalog_read_def(Oid schema, text *ring,
-									const CatalogRing *ring_row,
-									const CatalogVersion *version_row,
-									Snapshot snapshot);
-extern CatalogExtras catalog_read_extras(Oid schema, text *ring,
-										 int32 version, const Ring *compiled,
-										 Snapshot snapshot);
+extern CatalogRing catalog_ring(text *name, Snapshot snapshot);
+extern bool catalog_read_version(const CatalogRing *ring, int32 version,
+								 CatalogVersion *row);
+extern CatalogDef *catalog_read_def(const CatalogRing *ring,
+									const CatalogVersion *version_row);
+extern CatalogExtras catalog_read_extras(const CatalogRing *ring,
+										 int32 version, const Ring *compiled);
 extern const RingGroupDef *catalog_find_group(const CatalogDef *def,
 											  RingName utf8);
-extern bool catalog_read_shard_number(Oid schema, text *ring, text *shard,
-									  Snapshot snapshot, int32 *number);
-extern void catalog_require_ring(Oid schema, text *ring, Snapshot snapshot,
-								 CatalogRing *row);
-extern void catalog_require_version(Oid schema, text *ring, int32 version,
-									Snapshot snapshot, CatalogVersion *row);
+extern bool catalog_read_shard_number(const CatalogRing *ring, text *shard,
+									  int32 *number);
+extern void catalog_require_ring(CatalogRing *ring);
+extern void catalog_require_version(const CatalogRing *ring, int32 version,
+									CatalogVersion *row);
 
 /* ---------- cache.c: compiled rings ---------- */
 
@@ -110,11 +118,10 @@ typedef struct CompiledRing
 } CompiledRing;
 
 extern CompiledRing *cache_find(const char *fingerprint);
-extern CompiledRing *cache_make(Oid schema, text *ring, int32 version,
-								   const char *fingerprint,
-								   Snapshot snapshot);
-extern CatalogDef *cache_rows(Oid schema, text *ring, int32 version,
-								 const char *fingerprint, Snapshot snapshot);
+extern CompiledRing *cache_make(const CatalogRing *ring, int32 version,
+								const char *fingerprint);
+extern CatalogDef *cache_rows(const CatalogRing *ring, int32 version,
+							  const char *fingerprint);
 extern void cache_unpin(CompiledRing *compiled);
 extern void cache_shrink(void);
 
@@ -126,9 +133,10 @@ extern void cache_shrink(void);
  */
 typedef struct Memo
 {
+	MemoryContext context;		/* of what the memo points to */
 	/* the question */
 	bool		valid;
-	int64		wanted;			/* a version, or ACTIVE_VERSION */
+	int64		asked_version;	/* a version, or ACTIVE_VERSION */
 	uint32		name_len;
 	char		name[RING_MAX_RING_NAME * 4];	/* any server encoding */
 	/* the snapshot */
@@ -137,8 +145,9 @@ typedef struct Memo
 	int			xid_space;
 	TransactionId *xids;		/* xip and subxip, one after the other */
 	/* the answer */
-	uint64		answer;			/* its number: what was derived from it holds
-								 * for every memo with the same */
+	uint64		serial;			/* the answer's number: what was derived from
+								 * it holds for every memo with the same */
+	CatalogRingRow row;
 	int32		version;		/* NO_VERSION: nothing is active */
 	char		fingerprint[FINGERPRINT_LEN + 1];	/* "" in a draft */
 	CompiledRing *compiled;		/* pinned; NULL while not asked for */
@@ -150,19 +159,30 @@ typedef struct CallSite
 {
 	MemoryContext context;
 	MemoryContextCallback callback;
-	Memo	memos[2];		/* most functions use the first only */
+	Memo		memo;
+	Memo		memo_from;		/* of the version that "memo" is compared with,
+								 * in functions of two versions */
 	TupleDesc	tupdesc;		/* of a composite result */
 	void	   *extra;			/* whatever else the function keeps */
 } CallSite;
 
+/* Two versions of a ring. */
+typedef struct RingPair
+{
+	const Ring *from;
+	const Ring *to;
+} RingPair;
+
 extern void memo_init(void);
 extern CallSite *memo_call_site(FunctionCallInfo fcinfo);
-extern const Memo *memo_resolve(FunctionCallInfo fcinfo, int nth,
-									  text *ring, int64 wanted);
-extern const Memo *memo_get(FunctionCallInfo fcinfo, int nth,
-								  text *ring, int64 wanted);
-extern const Memo *memo_get_routable(FunctionCallInfo fcinfo, int nth,
-										   text *ring, int64 wanted);
+extern const Memo *memo_resolve(Memo *memo, text *ring, int64 version);
+extern const Memo *memo_get(Memo *memo, text *ring, int64 version);
+extern const Memo *memo_get_routable(Memo *memo, text *ring, int64 version);
+extern RingPair memo_pair(CallSite *site, text *ring, int32 from_version,
+						  int32 to_version);
+extern RingPair memo_routable_pair(CallSite *site, text *ring,
+								   int32 from_version, int32 to_version);
+extern CatalogRing memo_ring(const Memo *memo, text *ring);
 extern Snapshot memo_snapshot(void);
 
 /* ---------- key.c: a key's bytes ---------- */
@@ -179,6 +199,7 @@ extern void key_require_deterministic(Oid collation, const char *column);
 extern KeyType key_column_type(Oid type, const char *column);
 extern uint32 key_position(HashKind hash, bool hash_tags, KeyType type,
 						   Datum key);
+extern uint32 key_position_on(const Ring *ring, KeyType type, Datum key);
 extern uint32 key_bytes_position(HashKind hash, const char *bytes,
 								 size_t len);
 extern uint32 key_check_position(int64 position);
@@ -200,17 +221,5 @@ extern void result_put(ReturnSetInfo *set, const Datum *values,
 /* ---------- plproxy.c: the numbers of PL/Proxy ---------- */
 
 extern void plproxy_init(void);
-
-extern uint32 key_position_on(const Ring *ring, KeyType type, Datum key);
-/* ---------- move_plan.c: two versions at once ---------- */
-
-typedef struct RingPair
-{
-	const Ring *from;
-	const Ring *to;
-} RingPair;
-
-extern RingPair moves_rings(FunctionCallInfo fcinfo);
-extern RingPair moves_routable_rings(FunctionCallInfo fcinfo);
 
 #endif							/* SHARDRING_H */

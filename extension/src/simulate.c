@@ -36,7 +36,7 @@ typedef struct Simulation
 	uint64	   *keys[SIM_SCHEMES];	/* of each group afterwards */
 } Simulation;
 
-static uint32 sim_number(FunctionCallInfo fcinfo, int arg, const char *name);
+static uint32 sim_number(int32 number, const char *name);
 static void sim_check_points(HashKind hash, uint64 points);
 static void sim_build_rings(Simulation *sim, uint32 vnodes);
 static void sim_choose_points(HashKind hash, RingGroupDef *group, uint32 n,
@@ -63,11 +63,11 @@ shardring_simulate(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = result_set(fcinfo);
 	Simulation *sim = palloc0(sizeof(Simulation));
-	uint32		vnodes = sim_number(fcinfo, 2, "vnodes");
-	uint32		keys = sim_number(fcinfo, 3, "keys");
+	uint32		vnodes = sim_number(PG_GETARG_INT32(2), "vnodes");
+	uint32		keys = sim_number(PG_GETARG_INT32(3), "keys");
 
-	sim->before = sim_number(fcinfo, 0, "groups_before");
-	sim->after = sim_number(fcinfo, 1, "groups_after");
+	sim->before = sim_number(PG_GETARG_INT32(0), "groups_before");
+	sim->after = sim_number(PG_GETARG_INT32(1), "groups_after");
 	sim->hash = key_hash_kind(PG_GETARG_TEXT_PP(4));
 	sim_check_points(sim->hash,
 					 (uint64) Max(sim->before, sim->after) * vnodes);
@@ -94,10 +94,8 @@ shardring_simulate(PG_FUNCTION_ARGS)
  * A number of things, of which there must be at least one.
  */
 static uint32
-sim_number(FunctionCallInfo fcinfo, int arg, const char *name)
+sim_number(int32 number, const char *name)
 {
-	int32		number = PG_GETARG_INT32(arg);
-
 	if (number < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
