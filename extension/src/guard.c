@@ -18,7 +18,6 @@
  */
 #include "this_shard.h"
 
-#include "catalog/namespace.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
@@ -362,16 +361,18 @@ refuse_position(const Memo *memo, const RingPlace *place, Relation table)
 static void
 require_known(const Memo *memo)
 {
-	text	   *ring = cstring_to_text_with_len(memo->name, memo->name_len);
+	CatalogRing ring = catalog_ring(cstring_to_text_with_len(memo->name,
+															 memo->name_len),
+									GetLatestSnapshot());
 	int32		number;
 
-	if (!catalog_read_shard_number(get_namespace_oid("shardring", true), ring,
-								   cstring_to_text(this_shard()),
-								   GetLatestSnapshot(), &number))
+	if (!catalog_read_shard_number(&ring, cstring_to_text(this_shard()),
+								   &number))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("this database is shard \"%s\", which ring \"%s\" "
-						"does not have", this_shard(), text_to_cstring(ring)),
+						"does not have", this_shard(),
+						text_to_cstring(ring.name)),
 				 errhint("Correct setting \"shardring.shard\" with ALTER "
 						 "DATABASE, or push a version that has the shard.")));
 }
