@@ -14,11 +14,9 @@ SELECT obj_description(oid, 'pg_extension') FROM pg_extension WHERE extname = 's
 SELECT p.proname AS function, pg_get_function_identity_arguments(p.oid) AS arguments,
 	CASE p.provolatile WHEN 'i' THEN 'immutable' WHEN 's' THEN 'stable' ELSE 'volatile' END AS volatility, p.proisstrict AS strict,
 	CASE p.proparallel WHEN 's' THEN 'safe' WHEN 'r' THEN 'restricted' ELSE 'unsafe' END AS parallel, p.procost AS cost, nullif(p.prorows, 0) AS rows
-FROM pg_proc AS p JOIN unnest('{create_ring,draft_version,add_group,remove_group,set_weight,set_vnodes,assign_slots,pin,pin_key,unpin,seal,activate,
-	drop_version,prune,drop_ring,key_position,bytes_position,shard_for,shard_at,locate,active_version,require_version,version_at,
-	points,arcs,shares,shard_shares,problems,moved_ranges,move_plan,moves,moving_keys,move_predicate}'::text[]) WITH ORDINALITY AS f (name, n) ON f.name = p.proname
-WHERE p.pronamespace = 'shardring'::regnamespace
-ORDER BY f.n, p.oid::regprocedure::text COLLATE "C";
+FROM pg_proc AS p
+WHERE p.pronamespace = 'shardring'::regnamespace AND p.prorettype <> 'trigger'::regtype
+ORDER BY p.oid::regprocedure::text COLLATE "C";
 
 -- From here on, every query lists what breaks a rule.
 -- all that the extension owns
