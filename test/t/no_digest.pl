@@ -75,7 +75,9 @@ for my $call (
 	q{add_group('md5', 'c', '{c}')}, q{set_weight('md5', 'a', 2)},
 	q{seal('md5')}, q{activate('murmur3')}, q{problems()})
 {
-	is(sqlstate_of($node, 'postgres', "SELECT shardring.$call"),
+	is(sqlstate_of(
+			$node, 'postgres',
+			"SET search_path = shardring, shardring_internal; SELECT $call"),
 		'58000', "refused: $call");
 }
 is( $node->safe_psql('postgres', q{
