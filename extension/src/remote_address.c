@@ -229,9 +229,11 @@ known_option(const char *keyword)
 	if (known == NULL)
 		known = PQconndefaults();
 	if (known == NULL)
+		/* LCOV_EXCL_START: PQconndefaults fails only without memory */
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("out of memory")));
+	/* LCOV_EXCL_STOP */
 	for (const PQconninfoOption *option = known; option->keyword != NULL;
 		 option++)
 		if (strcmp(option->keyword, keyword) == 0)

@@ -246,10 +246,12 @@ location_desc(FunctionCallInfo fcinfo)
 		MemoryContext old = MemoryContextSwitchTo(site->context);
 
 		if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+			/* LCOV_EXCL_START: locate is declared with a row type */
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("function returning record called in context "
 							"that cannot accept type record")));
+		/* LCOV_EXCL_STOP */
 		site->tupdesc = BlessTupleDesc(CreateTupleDescCopy(desc));
 		MemoryContextSwitchTo(old);
 	}
