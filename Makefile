@@ -63,12 +63,6 @@ include $(PGXS)
 ifeq ($(OBJS),)
 $(error no source files in "$(srcdir)/extension/src")
 endif
-# make would take what an earlier build left there for up to date.
-ifneq ($(abspath $(srcdir)),$(CURDIR))
-ifneq ($(wildcard $(srcdir)/extension/src/*.o $(srcdir)/$(DATA_built)),)
-$(error "$(srcdir)" was built in: run "make clean" there first)
-endif
-endif
 
 # PGXS knows of no headers, and Debian's is built without dependency tracking.
 $(OBJS): $(wildcard $(srcdir)/extension/src/*.h \
@@ -78,8 +72,14 @@ $(shlib): $(srcdir)/extension/src/exports.map
 $(DATA_built): $(SQL_PARTS) $(srcdir)/Makefile | directories
 	cat $(SQL_PARTS) >$@
 
-# As targets they would be found in $(srcdir).
+# As targets they would be found in $(srcdir), and so would be what an earlier
+# build left there.
+BUILT_THERE = $(if $(filter-out $(CURDIR),$(abspath $(srcdir))), \
+	$(wildcard $(srcdir)/extension/src/*.o $(srcdir)/$(DATA_built)))
+
 directories:
+	$(if $(strip $(BUILT_THERE)), \
+		$(error "$(srcdir)" was built in: run "make clean" there first))
 	@mkdir -p $(sort $(dir $(OBJS)))
 
 # ---------- the documentation ----------

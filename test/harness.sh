@@ -84,10 +84,13 @@ read_counts()
 install_missing()
 {
 	local missing
-	mapfile -t missing < <(list_missing "$1")
-	[ ${#missing[@]} -gt 0 ] || return 0
-	echo "installing ${missing[*]}" | fold -s -w 79
-	install_packages "${missing[@]}"
+	# Twice, because what one package lacks may be in another.
+	for _ in 1 2; do
+		mapfile -t missing < <(list_missing "$1")
+		[ ${#missing[@]} -gt 0 ] || return 0
+		echo "installing ${missing[*]}" | fold -s -w 79
+		install_packages "${missing[@]}"
+	done
 	mapfile -t missing < <(list_missing "$1")
 	[ ${#missing[@]} -eq 0 ] || fail "still missing: ${missing[*]}"
 }
@@ -115,7 +118,17 @@ list_missing()
 	perl -MIPC::Run -e 1 2>/dev/null || echo libipc-run-perl
 	[ -x /usr/bin/python3 ] || echo python3
 	has_command rsvg-convert || echo librsvg2-bin
-	has_command pg_buildext || echo postgresql-common
+	has_command pg_buildext || buildext_package
+}
+
+# Newer releases of postgresql-common have it in a package of its own.
+buildext_package()
+{
+	if [ -d /usr/share/postgresql-common ]; then
+		echo postgresql-common-dev
+	else
+		echo postgresql-common
+	fi
 }
 
 has_command()

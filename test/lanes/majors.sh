@@ -25,6 +25,7 @@ declare -A SUITES=([17]=trixie:trixie-security [18]="forky sid")
 # All that the tests would install one by one.
 PACKAGES=libssl-dev,libpq-dev,gcc,make,libc6-dev,libcmocka-dev
 PACKAGES+=,libipc-run-perl,perl,python3,pgbouncer,librsvg2-bin
+PACKAGES+=,postgresql-common-dev
 
 # What is done in a chroot: before the packages, so that Debian makes no cluster
 # of its own, and after them, so that FIPS is tested with OpenSSL's own provider
