@@ -61,10 +61,12 @@ CallSite *
 memo_call_site(FunctionCallInfo fcinfo)
 {
 	if (unlikely(fcinfo->flinfo == NULL))
+		/* LCOV_EXCL_START: DirectFunctionCall of other C code; never SQL */
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("shardring functions cannot be called without "
 						"function information")));
+	/* LCOV_EXCL_STOP */
 	if (unlikely(fcinfo->flinfo->fn_extra == NULL))
 		fcinfo->flinfo->fn_extra = call_site_create(fcinfo->flinfo->fn_mcxt);
 	return fcinfo->flinfo->fn_extra;
