@@ -313,7 +313,7 @@ CREATE VIEW seen AS SELECT * FROM plain;
 SELECT shardring.add_guard('two', 'seen', 'k');
 CREATE TABLE child () INHERITS (plain);
 SELECT shardring.add_guard('two', 'plain', 'k');
-CREATE TRIGGER guarded BEFORE INSERT ON plain
+CREATE TRIGGER guarded BEFORE INSERT OR UPDATE ON plain
 	FOR EACH ROW EXECUTE FUNCTION shardring.guard('two', 'k');
 INSERT INTO plain SELECT i FROM generate_series(1, 100) AS i
 WHERE shardring.shard_for('two', i::text) = 'here' LIMIT 1;
@@ -333,7 +333,7 @@ BEGIN
 	RETURN NEW;
 END
 $body$;
-CREATE TRIGGER zzz BEFORE INSERT ON plain
+CREATE TRIGGER zzz BEFORE INSERT OR UPDATE ON plain
 	FOR EACH ROW EXECUTE FUNCTION pg_temp.other_key();
 SELECT shardring.add_guard('two', 'plain', 'k');
 INSERT INTO plain SELECT i FROM generate_series(1, 100) AS i
