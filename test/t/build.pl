@@ -81,7 +81,7 @@ refused('sources that were built in', tempdir(), qr/was built in/,
 
 my ($library) = grep { /shardring\.so$/ } @installed;
 my ($folder) = "$root/place$library" =~ m{(.*)/};
-my $node = start_server('build', "dynamic_library_path = '$folder'");
+my $node = start_server('build', "dynamic_library_path = '$folder:\$libdir'");
 is( $node->safe_psql(
 		'postgres',
 		"CREATE EXTENSION shardring; SELECT shardring.key_position('k') > 0;"
