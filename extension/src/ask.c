@@ -99,7 +99,7 @@ read_texts(ArrayType *array, int *n)
 		if (nulls[i])
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("a list must not contain null")));
+					 errmsg("array must not contain nulls")));
 		texts[i] = TextDatumGetCString(datums[i]);
 	}
 	return texts;

@@ -177,8 +177,8 @@ check_fingerprint(const CatalogDef *def, text *ring, int32 version,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("version %d of ring \"%s\" was altered after it was "
 						"sealed", version, text_to_cstring(ring)),
-				 errdetail("Its rows have fingerprint %s, it was sealed "
-						   "with %s.", hex, fingerprint),
+				 errdetail("Its rows have fingerprint %s, but it was "
+						   "sealed with %s.", hex, fingerprint),
 				 errhint("Use shardring.problems to see what is wrong.")));
 }
 

@@ -179,7 +179,7 @@ read_resizes(const CatalogDef *def, ArrayType *names, ArrayType *counts,
 	if (*n != ncounts)
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("there must be as many counts as group names")));
+				 errmsg("group names and counts must be equal in number")));
 	resizes = palloc(*n * sizeof(Resize));
 	for (int i = 0; i < *n; i++)
 	{

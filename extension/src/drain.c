@@ -146,8 +146,8 @@ drain_check_active(text *ring, int32 version)
 			 errmsg("version %d of ring \"%s\" is not the active one",
 					version, text_to_cstring(ring)),
 			 active == NO_VERSION ?
-			 errdetail("No version is active, or none is committed.") :
-			 errdetail("The active version that is committed is %d.",
+			 errdetail("No activation has been committed.") :
+			 errdetail("The committed active version is %d.",
 					   active),
 			 errhint("Activate it and commit, then wait.")));
 }
@@ -252,7 +252,7 @@ drain_give_up(text *ring, int32 version, const VirtualTransactionId *open,
 	ereport(ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 			 errmsg("transactions that may use a version of ring \"%s\" "
-					"before %d are still open", text_to_cstring(ring),
+					"older than %d are still open", text_to_cstring(ring),
 					version),
 			 errdetail("Processes: %s. Prepared transactions: %s.",
 					   pids, prepared),

@@ -72,12 +72,12 @@ env_extend_points(HashKind hash, RingName utf8, PointsTaken *taken,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("the points of a group are not its candidates in "
 							"ascending order"),
-					 errhint("Use shardring.seal to see which.")));
+					 errhint("Use shardring.seal to find out which.")));
 			break;
 		case RING_EXHAUSTED:
 			ereport(ERROR,
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					 errmsg("no free position was found for a point")));
+					 errmsg("could not find a free position for a point")));
 			break;
 	}
 }

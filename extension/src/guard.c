@@ -204,7 +204,7 @@ refuse_children(Relation table)
 		find_inheritance_children(RelationGetRelid(table), NoLock) != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("table \"%s\" has children by inheritance, which its "
+				 errmsg("table \"%s\" has inheritance children, which its "
 						"guard does not see",
 						RelationGetRelationName(table)),
 				 errhint("Guard tables without children."),
@@ -228,7 +228,8 @@ key_column(Relation table, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("generated column \"%s\" cannot be guarded", name),
-				 errdetail("It is computed after BEFORE triggers.")));
+				 errdetail("Generated columns are computed after BEFORE "
+						   "triggers.")));
 	key_require_deterministic(TupleDescAttr(RelationGetDescr(table),
 											column - 1)->attcollation, name);
 	return column;
@@ -307,9 +308,8 @@ active_ring(CallSite *site, text *ring)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("ring \"%s\" has no active version",
 						text_to_cstring(ring)),
-				 errhint("Nothing can be written here before one is; copy "
-						 "rows in under session_replication_role = "
-						 "replica.")));
+				 errhint("Until a version is active, rows can be written "
+						 "only under session_replication_role = replica.")));
 	(void) memo_get_routable(&site->memo, ring, ACTIVE_VERSION);
 	PopActiveSnapshot();
 	return &site->memo;
@@ -350,7 +350,8 @@ refuse_position(const Memo *memo, const RingPlace *place, Relation table)
 								memo->version,
 								quoted(ring->groups[place->group].name),
 								place->slot, quoted(shard)),
-			 errhint("Read the ring again and send the statement there."),
+			 errhint("Read the ring again and send the statement to that "
+					 "shard."),
 			 table == NULL ? 0 : errtable(table)));
 }
 
@@ -373,7 +374,7 @@ require_known(const Memo *memo)
 				 errmsg("this database is shard \"%s\", which ring \"%s\" "
 						"does not have", this_shard(),
 						text_to_cstring(ring.name)),
-				 errhint("Correct setting \"shardring.shard\" with ALTER "
+				 errhint("Correct parameter \"shardring.shard\" with ALTER "
 						 "DATABASE, or push a version that has the shard.")));
 }
 

@@ -32,7 +32,8 @@ key_hash_kind(text *name)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unknown hash function \"%s\"",
 						text_to_cstring(name)),
-				 errhint("Known are md5, fnv1a, murmur3 and crc16.")));
+				 errhint("Valid hash functions are md5, fnv1a, murmur3, and "
+						 "crc16.")));
 	return kind;
 }
 
@@ -72,7 +73,7 @@ key_column_type(Oid type, const char *column)
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
 			 errmsg("column \"%s\" of type %s cannot be a key", column,
 					format_type_be(type)),
-			 errhint("Keys are text, bigint or uuid.")));
+			 errhint("Keys must be text, bigint, or uuid.")));
 }
 
 /*

@@ -106,8 +106,8 @@ memo_get(Memo *memo, text *ring, int64 version)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("ring \"%s\" has no active version",
 						text_to_cstring(ring)),
-				 errhint("Use shardring.activate to activate one, or name "
-						 "a version.")));
+				 errhint("Use shardring.activate to activate one, or "
+						 "specify a version.")));
 	memo_compile(memo, ring);
 	return memo;
 }
@@ -124,7 +124,7 @@ memo_get_routable(Memo *memo, text *ring, int64 version)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("version %d of ring \"%s\" has no points",
 						memo->version, text_to_cstring(ring)),
-				 errhint("Add a group with a weight above 0.")));
+				 errhint("Add a group with a weight greater than 0.")));
 	return memo;
 }
 

@@ -25,16 +25,16 @@ void
 _PG_init(void)
 {
 	DefineCustomBoolVariable("shardring.dropping",
-							 "Lets rows of sealed versions be deleted.",
-							 "Set by drop_version, prune and drop_ring for "
-							 "their own duration; not for other use.",
+							 "Allows rows of sealed versions to be deleted.",
+							 "Set by drop_version, prune, and drop_ring while "
+							 "they run; not for other use.",
 							 &dropping, false, PGC_USERSET,
 							 GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE |
 							 GUC_DISALLOW_IN_FILE,
 							 NULL, NULL, NULL);
 	DefineCustomStringVariable("shardring.shard",
-							   "The shard that this database is.",
-							   "guard and require_here compare with it.",
+							   "The name of the shard that this database holds.",
+							   "Used by guard and require_here.",
 							   &setting_shard, "", PGC_SUSET, 0,
 							   NULL, NULL, NULL);
 	DefineCustomIntVariable("shardring.remote_timeout",

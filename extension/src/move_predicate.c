@@ -142,7 +142,7 @@ position_expression(const Ring *ring, const char *key, const char *type)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("hash function \"%s\" cannot be computed by built-in "
 						"functions", hash_kind_name(ring->hash)),
-				 errhint("Store the position in a column and give it as "
+				 errhint("Store the position in a column and pass it as "
 						 "position_expression.")));
 	if (ring->hash_tags && strcmp(type, "text") == 0)
 		as_text = psprintf("coalesce(nullif(substring(%s from "
@@ -166,7 +166,7 @@ key_as_text(const char *key, const char *type)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("unknown key type \"%s\"", type),
-			 errhint("Keys are text, bigint or uuid.")));
+			 errhint("Keys must be text, bigint, or uuid.")));
 }
 
 /*
@@ -187,8 +187,8 @@ require_shard(text *ring_name, int32 version, text *name, const Ring *ring,
 					"\"%s\"", text_to_cstring(name), version,
 					text_to_cstring(ring_name)),
 			 find_shard(other, name, &number) ?
-			 errhint("It exists in the other version: see that from and to "
-					 "are not swapped.") : 0));
+			 errhint("It exists in the other version; check that from and "
+					 "to are not swapped.") : 0));
 }
 
 /*

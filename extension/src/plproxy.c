@@ -171,10 +171,10 @@ refuse_partition(text *ring, RingName shard)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("shard \"%.*s\" of ring \"%s\" has no partition here",
+			 errmsg("shard \"%.*s\" of ring \"%s\" has no PL/Proxy partition",
 					(int) shard.len, shard.bytes, text_to_cstring(ring)),
-			 errhint("Use shardring.plproxy_sync; transactions that run "
-					 "meanwhile have to be repeated.")));
+			 errhint("Use shardring.plproxy_sync, then repeat the "
+					 "transactions that were open meanwhile.")));
 }
 
 /*

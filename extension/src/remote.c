@@ -137,7 +137,7 @@ start_talks(Talks *talks)
 			 */
 			talks->started++;
 			talk->phase = TALK_OVER;
-			talk->answer->error = pstrdup("no file descriptor is left");
+			talk->answer->error = pstrdup("out of file descriptors");
 			continue;
 			/* LCOV_EXCL_STOP */
 		}

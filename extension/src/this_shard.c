@@ -45,7 +45,7 @@ this_shard(void)
 	if (database_shard[0] == '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("setting \"shardring.shard\" is not set"),
+				 errmsg("parameter \"shardring.shard\" is not set"),
 				 errhint("Use ALTER DATABASE to set it to the name of this "
 						 "shard.")));
 	return database_shard;

@@ -126,20 +126,20 @@ names_holes(void **state)
 
 	(void) state;
 	s->g_a[0].lo = 1;
-	expect_fault(s, "slot 0 of group \"g\" is on no shard");
+	expect_fault(s, "slot 0 of group \"g\" is not on any shard");
 	s->g_a[0] = (RingRange) {0, 2};
-	expect_fault(s, "slots 2 to 7 of group \"g\" are on no shard");
+	expect_fault(s, "slots 2 to 7 of group \"g\" are not on any shard");
 	s->g_a[0] = (RingRange) {0, 8};
 	s->g_b[0].hi = 15;
-	expect_fault(s, "slot 15 of group \"g\" is on no shard");
+	expect_fault(s, "slot 15 of group \"g\" is not on any shard");
 	s->g_b[0] = (RingRange) {8, 11};
 	s->g_b[1] = (RingRange) {12, 16};
 	s->g_shards[1].nranges = 2;
-	expect_fault(s, "slot 11 of group \"g\" is on no shard");
+	expect_fault(s, "slot 11 of group \"g\" is not on any shard");
 	s->groups[0].nshards = 0;
-	expect_fault(s, "group \"g\" is on no shard");
+	expect_fault(s, "group \"g\" is not on any shard");
 	s->groups[0].nshards = 1;
-	expect_fault(s, "slots 8 to 15 of group \"g\" are on no shard");
+	expect_fault(s, "slots 8 to 15 of group \"g\" are not on any shard");
 }
 
 static void
@@ -222,7 +222,7 @@ names_slots_out_of_order(void **state)
 				 " at slot 9");
 	s->g_a[0].hi = 16;
 	s->g_shards[1].nranges = 0;
-	expect_fault(s, "shard \"b\" of group \"g\" holds no slot");
+	expect_fault(s, "shard \"b\" of group \"g\" holds no slots");
 }
 
 static void
@@ -232,9 +232,9 @@ names_bad_slot_counts(void **state)
 
 	(void) state;
 	s->groups[0].slots = 0;
-	expect_fault(s, "group \"g\" has 0 slots, but should have 1 to 65536");
+	expect_fault(s, "group \"g\" has 0 slots, but must have 1 to 65536");
 	s->groups[0].slots = 65537;
-	expect_fault(s, "group \"g\" has 65537 slots, but should have 1 to"
+	expect_fault(s, "group \"g\" has 65537 slots, but must have 1 to"
 				 " 65536");
 	s->groups[0].slots = 65536;
 	s->g_b[0].hi = 65536;
@@ -248,7 +248,7 @@ names_doubled_points(void **state)
 	char	   *sentence;
 
 	(void) state;
-	sentence = test_format("group \"g\" has position %u as a point twice",
+	sentence = test_format("position %u is a point of group \"g\" twice",
 						   s->g_points[0]);
 	s->g_points[1] = s->g_points[0];
 	expect_fault(s, sentence);
@@ -313,23 +313,23 @@ names_bad_names(void **state)
 	name[256] = '\0';
 	s->groups[1].name = s->groups[1].utf8 = test_name(name);
 	expect_fault(s, test_format("the name of group \"%s\" has 256 bytes, but"
-								" should have 1 to 255", name));
+								" must have 1 to 255", name));
 	name[255] = '\0';
 	s->groups[1].name = s->groups[1].utf8 = test_name(name);
 	assert_true(check_structure(&s->def, &test_env, take_report, s));
 	s->groups[0].name = s->groups[0].utf8 = test_name("");
-	expect_fault(s, "the name of group \"\" has 0 bytes, but should have 1"
+	expect_fault(s, "the name of group \"\" has 0 bytes, but must have 1"
 				 " to 255");
 	s->groups[0].name = s->groups[0].utf8 = test_name("g");
 	name[64] = '\0';
 	s->h_shards[0] = shard_on(name, 1, s->h_a);
 	expect_fault(s, test_format("the name of shard \"%s\" has 64 bytes, but"
-								" should have 1 to 63", name));
+								" must have 1 to 63", name));
 	name[63] = '\0';
 	s->h_shards[0] = shard_on(name, 1, s->h_a);
 	assert_true(check_structure(&s->def, &test_env, take_report, s));
 	s->h_shards[0] = shard_on("", 1, s->h_a);
-	expect_fault(s, "the name of shard \"\" has 0 bytes, but should have 1"
+	expect_fault(s, "the name of shard \"\" has 0 bytes, but must have 1"
 				 " to 63");
 }
 

@@ -172,7 +172,7 @@ check_group(Checker *checker, const RingGroupDef *group)
 {
 	if (group->utf8.len < 1 || group->utf8.len > RING_MAX_GROUP_NAME)
 		check_say(checker, "the name of group \"%.*s\" has %" PRIu32
-				  " bytes, but should have 1 to %d", CHECK_NAME(group->name),
+				  " bytes, but must have 1 to %d", CHECK_NAME(group->name),
 				  group->utf8.len, RING_MAX_GROUP_NAME);
 	if (checker->def->hash == HASH_CRC16 &&
 		group->npoints > RING_MAX_CRC16_POINTS)
@@ -180,11 +180,11 @@ check_group(Checker *checker, const RingGroupDef *group)
 				  " crc16 allows at most %d", CHECK_NAME(group->name),
 				  group->npoints, RING_MAX_CRC16_POINTS);
 	if (group->slots < 1 || group->slots > RING_MAX_SLOTS)
-		check_say(checker, "group \"%.*s\" has %" PRIu32 " slots, but should"
+		check_say(checker, "group \"%.*s\" has %" PRIu32 " slots, but must"
 				  " have 1 to %d", CHECK_NAME(group->name), group->slots,
 				  RING_MAX_SLOTS);
 	else if (group->nshards == 0)
-		check_say(checker, "group \"%.*s\" is on no shard",
+		check_say(checker, "group \"%.*s\" is not on any shard",
 				  CHECK_NAME(group->name));
 	else if (check_shards(checker, group))
 		check_slots(checker, group);
@@ -205,7 +205,7 @@ check_shards(Checker *checker, const RingGroupDef *group)
 
 		if (shard->utf8.len < 1 || shard->utf8.len > RING_MAX_SHARD_NAME)
 			check_say(checker, "the name of shard \"%.*s\" has %" PRIu32
-					  " bytes, but should have 1 to %d",
+					  " bytes, but must have 1 to %d",
 					  CHECK_NAME(shard->name), shard->utf8.len,
 					  RING_MAX_SHARD_NAME);
 		if (i > 0 && ring_name_compare(group->shards[i - 1].utf8,
@@ -229,7 +229,7 @@ check_ranges(Checker *checker, const RingGroupDef *group,
 	uint32_t	i;
 
 	if (shard->nranges == 0)
-		check_say(checker, "shard \"%.*s\" of group \"%.*s\" holds no slot",
+		check_say(checker, "shard \"%.*s\" of group \"%.*s\" holds no slots",
 				  CHECK_NAME(shard->name), CHECK_NAME(group->name));
 	for (i = 0; i < shard->nranges; i++)
 	{
@@ -341,8 +341,8 @@ check_hole(Checker *checker, const RingGroupDef *group, uint32_t lo,
 {
 	CheckSlots	slots = check_name_slots(lo, hi);
 
-	check_say(checker, "%s of group \"%.*s\" %s on no shard", slots.subject,
-			  CHECK_NAME(group->name), slots.verb);
+	check_say(checker, "%s of group \"%.*s\" %s not on any shard",
+			  slots.subject, CHECK_NAME(group->name), slots.verb);
 }
 
 /* How to speak of the slots [lo, hi). */
@@ -406,8 +406,8 @@ check_same_position(Checker *checker, uint32_t position, uint32_t a,
 	const RingGroupDef *groups = checker->def->groups;
 
 	if (a == b)
-		check_say(checker, "group \"%.*s\" has position %" PRIu32 " as a"
-				  " point twice", CHECK_NAME(groups[a].name), position);
+		check_say(checker, "position %" PRIu32 " is a point of group"
+				  " \"%.*s\" twice", position, CHECK_NAME(groups[a].name));
 	else
 		check_say(checker, "position %" PRIu32 " is a point of both group"
 				  " \"%.*s\" and group \"%.*s\"", position,
