@@ -1,6 +1,6 @@
 /*
  * ask.c
- *		Shards as servers that can be asked.
+ *		Asking shards: one statement on many servers.
  *
  * What is asked of a server is SQL in the install script; this file passes
  * questions to remote.c and makes rows of the answers.
@@ -35,8 +35,8 @@ shardring_connect_string(PG_FUNCTION_ARGS)
 }
 
 /*
- * ask_servers(servers, statement, arguments): what each of the servers says
- * to the statement, one row each, in their order.
+ * ask_servers(servers, statement, arguments): the answer of each server to the
+ * statement, one row each, in their order.
  */
 Datum
 shardring_ask_servers(PG_FUNCTION_ARGS)
@@ -54,7 +54,7 @@ shardring_ask_servers(PG_FUNCTION_ARGS)
 }
 
 /*
- * An answer to be filled in for each server, in their order.
+ * An empty answer for each server, in their order.
  */
 static RemoteAnswer *
 read_servers(ArrayType *servers, int *n)

@@ -132,7 +132,7 @@ read_ring(CatalogRing *ring)
 }
 
 /*
- * As catalog_read_version, but a missing version is 42704.
+ * Like catalog_read_version, but a missing version is 42704.
  */
 void
 catalog_require_version(const CatalogRing *ring, int32 version,

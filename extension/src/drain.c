@@ -89,7 +89,7 @@ shardring_wait_for_drain(PG_FUNCTION_ARGS)
 }
 
 /*
- * A NULL must not look as if all was well.
+ * A NULL must not look like success.
  */
 static void
 drain_refuse_nulls(FunctionCallInfo fcinfo)
@@ -104,7 +104,7 @@ drain_refuse_nulls(FunctionCallInfo fcinfo)
 }
 
 /*
- * When the time is over; 22023 for a negative timeout.
+ * When the timeout expires; 22023 if it is negative.
  */
 static TimestampTz
 drain_deadline(Interval *timeout)
@@ -153,7 +153,7 @@ drain_check_active(text *ring, int32 version)
 }
 
 /*
- * 42704 unless there is such a version, be it of this transaction.
+ * 42704 unless the version exists, even if made by this transaction.
  */
 static void
 drain_require_version(text *ring, int32 version)
@@ -183,7 +183,7 @@ drain_list(int *n)
 	{
 		PGPROC	   *proc = compat_vxid_proc(open[i]);
 
-		/* a prepared transaction names a process that does other things now */
+		/* a prepared transaction names a process that has moved on */
 		if (proc == NULL || !compat_vxid_runs(proc, open[i]) ||
 			!is_walsender(proc->pid))
 			open[(*n)++] = open[i];
@@ -211,7 +211,7 @@ is_walsender(int pid)
 }
 
 /*
- * Moves those that are open still to the front, and counts them.
+ * Moves those that are still open to the front, and counts them.
  */
 static int
 drain_still_open(VirtualTransactionId *open, int n)
@@ -240,7 +240,7 @@ drain_nap(long ms)
 }
 
 /*
- * Raises that the time is over, and who is to blame.
+ * Raises the timeout error, naming the transactions still open.
  */
 static void
 drain_give_up(text *ring, int32 version, const VirtualTransactionId *open,

@@ -19,7 +19,7 @@ static void env_pause(void *arg);
 const RingEnv shardring_env = {env_alloc, env_pause, NULL};
 
 /*
- * Raises that libcrypto gave no hash: 53200 when there was no memory for it.
+ * Raises the error for a failure of libcrypto: 53200 if it was out of memory.
  */
 void
 env_no_hash(void)

@@ -51,7 +51,7 @@ shardring_points(PG_FUNCTION_ARGS)
 
 	if (memo == NULL)
 		return (Datum) 0;
-	/* the ring is checked; all that is told comes from the rows */
+	/* checks the ring; everything shown comes from the rows */
 	ring = memo_ring(memo, PG_GETARG_TEXT_PP(0));
 	def = &cache_rows(&ring, memo->version, memo->fingerprint)->ring;
 	names = result_definition_names(def);
@@ -227,7 +227,7 @@ collect_group(const RingDef *def, uint32 group, LookPoint *out)
 }
 
 /*
- * By position.  Lets a cancel through, as there may be millions.
+ * Comparator: by position.  Lets a cancel through, as there may be millions.
  */
 static int
 compare_points(const void *a, const void *b)

@@ -92,7 +92,7 @@ memo_resolve(Memo *memo, text *ring, int64 version)
 }
 
 /*
- * As memo_resolve, with the ring compiled.  Nothing active is 55000, altered
+ * Like memo_resolve, with the ring compiled.  Nothing active is 55000, altered
  * rows are XX001.  The ring stays where it is until the same memo is asked for
  * another one.
  */
@@ -113,7 +113,7 @@ memo_get(Memo *memo, text *ring, int64 version)
 }
 
 /*
- * As memo_get, and the ring has points, so that every position has an owner;
+ * Like memo_get, but the ring must have points, so that positions have owners;
  * else 55000.
  */
 const Memo *

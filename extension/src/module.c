@@ -33,7 +33,7 @@ _PG_init(void)
 							 GUC_DISALLOW_IN_FILE,
 							 NULL, NULL, NULL);
 	DefineCustomStringVariable("shardring.shard",
-							   "The name of the shard that this database holds.",
+							   "The name of the shard in this database.",
 							   "Used by guard and require_here.",
 							   &setting_shard, "", PGC_SUSET, 0,
 							   NULL, NULL, NULL);

@@ -31,7 +31,7 @@ PG_FUNCTION_INFO_V1(shardring_moves_uuid);
 
 /*
  * moved_ranges(ring, from_version, to_version): where the group differs, one
- * row a pair of groups.
+ * row per pair of groups.
  */
 Datum
 shardring_moved_ranges(PG_FUNCTION_ARGS)

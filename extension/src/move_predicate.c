@@ -255,7 +255,7 @@ find_term(Term *terms, uint32 *n, HTAB *numbers, char *slots)
 }
 
 /*
- * No TermNumber yet.
+ * An empty table of terms.
  */
 static HTAB *
 term_numbers(void)

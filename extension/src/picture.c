@@ -324,7 +324,7 @@ find_moves(const Ring *from, const Ring *to, uint32 *n, uint64 *gained)
 }
 
 /*
- * By position.
+ * Comparator: by position.
  */
 static int
 compare_parts(const void *a, const void *b)
@@ -394,7 +394,7 @@ brush_pay(Brush *brush, uint32 colour, double length)
 }
 
 /*
- * Paints what has come in, if it is a pixel.
+ * Paints what has come in, once it makes a pixel.
  */
 static void
 brush_paint(Brush *brush)

@@ -6,12 +6,12 @@
  *	- nothing blocks (name resolution aside): one loop waits for all sockets,
  *	  the latch and the nearest deadline, and lets a cancel through.  Every
  *	  server has a deadline of its own, shardring.remote_timeout from when it
- *	  is turned to;
+ *	  is first contacted;
  *	- a question is one transaction.  Whatever goes wrong with a server is
- *	  its answer, and no error here; nothing it sends is believed to be text;
+ *	  its answer, and no error here; nothing it sends is trusted to be text;
  *	- every connection is closed and its file descriptor given back on every
- *	  way out.  The other side ends what it still does by itself, since it is
- *	  told to look for us and to mind the time.
+ *	  way out.  The server ends unfinished work by itself, since it is told to
+ *	  check the connection and to limit its time.
  */
 #include "remote.h"
 
@@ -29,7 +29,7 @@
 /* Events that are taken from one wait; more come with the next. */
 #define EVENTS_AT_ONCE	64
 
-/* How often the other side looks whether we are still there, ms. */
+/* How often the server checks that we are still connected, ms. */
 #define CHECK_INTERVAL	500
 
 typedef enum TalkPhase
@@ -49,7 +49,7 @@ typedef struct Talk
 	TalkPhase	phase;
 	bool		holds_fd;		/* an external one, for the connection */
 	PGconn	   *conn;
-	PGresult   *result;			/* being looked at */
+	PGresult   *result;			/* being read */
 	uint32		wait_for;		/* WL_SOCKET_* */
 	double		started;
 	double		deadline;
@@ -61,7 +61,7 @@ typedef struct Talks
 	const RemoteQuestion *question;
 	Talk	   *talks;
 	int			n;
-	int			started;		/* the first so many */
+	int			started;		/* this many, from the first */
 	int			running;
 	WaitEventSet *set;
 } Talks;
@@ -117,7 +117,7 @@ remote_ask(RemoteAnswer *answers, int n, const RemoteQuestion *question)
 }
 
 /*
- * Turns to as many servers as there are file descriptors for.
+ * Connects to as many servers as there are file descriptors for.
  */
 static void
 start_talks(Talks *talks)
@@ -309,9 +309,8 @@ talk_connect(Talks *talks, Talk *talk)
 }
 
 /*
- * Opens the transaction.  What it must not wait for longer than we do, it is
- * told by settings that end with the transaction: there may be a pooler
- * between us.
+ * Opens the transaction.  Settings that end with it, as there may be a pooler
+ * between us, keep the server from waiting longer than we do.
  */
 static void
 talk_begin(Talks *talks, Talk *talk)
@@ -360,7 +359,7 @@ talk_listen(Talks *talks, Talk *talk)
 }
 
 /*
- * Looks at one result.  False when it was the last or the server said no.
+ * Reads one result.  False when it was the last or an error.
  */
 static bool
 talk_result(Talks *talks, Talk *talk)
@@ -393,7 +392,7 @@ talk_result(Talks *talks, Talk *talk)
 	return true;
 }
 
-/* A command is done: on to the next one. */
+/* A command has completed: sends the next one. */
 static void
 talk_next(Talks *talks, Talk *talk)
 {
@@ -418,7 +417,7 @@ talk_next(Talks *talks, Talk *talk)
 }
 
 /*
- * A command is on its way, or was not taken.
+ * Notes that a command was sent, or ends the conversation if it was not.
  */
 static void
 talk_sent(Talks *talks, Talk *talk, TalkPhase phase, int sent)
@@ -439,7 +438,8 @@ talk_sent(Talks *talks, Talk *talk, TalkPhase phase, int sent)
 }
 
 /*
- * Keeps the first row.  What is no text of ours ends the conversation.
+ * Keeps the first row.  Text that is invalid in our encoding ends the
+ * conversation.
  */
 static void
 keep_values(Talks *talks, Talk *talk)
@@ -485,7 +485,7 @@ talk_end(Talks *talks, Talk *talk)
 	talk_close(talk);
 }
 
-/* Gives back what the conversation holds; also twice. */
+/* Releases what the conversation holds; safe to call twice. */
 static void
 talk_close(Talk *talk)
 {

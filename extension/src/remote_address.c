@@ -6,8 +6,8 @@
  * Rules of this file:
  *	- USAGE on the foreign server is needed, and only options that libpq knows
  *	  count;
- *	- whoever is no superuser must give a password, and the other side must
- *	  have asked for it (which remote.c looks at): else he would get in as the
+ *	- a role that is not superuser must supply a password, and the server must
+ *	  have asked for it (which remote.c looks at): else it would get in as the
  *	  user that runs this server.  These are the two rules of dblink.
  */
 #include "remote_address.h"
@@ -33,7 +33,7 @@ static const PQconninfoOption *known_option(const char *keyword);
 
 /*
  * The address of a foreign server as libpq's connection string, without
- * secrets and without a user; 42704 or 42501 where there is none to be had.
+ * secrets and without a user; 42704 or 42501 if there is none.
  */
 char *
 remote_connect_string(const char *server_name)
@@ -190,8 +190,8 @@ add_option(RemoteAddress *address, const char *keyword, const char *value)
 }
 
 /*
- * Of a server: where it is and how to get there.  What a wrapper understands
- * beyond libpq is passed over.
+ * Options of a server: its address.  What a wrapper understands beyond libpq
+ * is ignored.
  */
 static bool
 is_server_option(const char *keyword)
@@ -207,7 +207,7 @@ is_server_option(const char *keyword)
 }
 
 /*
- * Of a user mapping: who one is, and never another place to go to.
+ * Options of a user mapping: credentials, never another address.
  */
 static bool
 is_mapping_option(const char *keyword)

@@ -183,7 +183,7 @@ number_zones(const Ring *ring, PlaceZones *zones)
 }
 
 /*
- * By the name of the zone, groups without one last.
+ * Comparator: by the name of the zone, groups without one last.
  */
 static int
 compare_zones(const void *a, const void *b, void *names)

@@ -38,7 +38,7 @@ result_group_names(const Ring *ring)
 }
 
 /*
- * The same, by their numbers in a definition.
+ * The names of all groups as text, by their numbers in a definition.
  */
 Datum *
 result_definition_names(const RingDef *def)

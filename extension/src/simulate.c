@@ -1,6 +1,6 @@
 /*
  * simulate.c
- *		A ring beside other ways to share keys out, before there is one.
+ *		A ring compared with other ways to distribute keys, before it exists.
  *
  * No table is read: groups, keys and points are made from numbers by the pure
  * part.  Limits are checked before anything is allocated.
@@ -14,7 +14,7 @@
 
 #define SIM_SLOTS		16384
 
-/* Ways to share keys out, in the order of the rows. */
+/* Ways to distribute keys, in the order of the rows. */
 typedef enum SimScheme
 {
 	SIM_MODULO,
@@ -51,8 +51,8 @@ static void sim_put(ReturnSetInfo *set, const Simulation *sim,
 PG_FUNCTION_INFO_V1(shardring_simulate);
 
 /*
- * simulate(groups_before, groups_after, vnodes, keys, hash): what four ways
- * to share out keys "user:0" ... over groups "node-0" ... move, and how even
+ * simulate(groups_before, groups_after, vnodes, keys, hash): what four ways to
+ * distribute keys "user:0" ... over groups "node-0" ... move, and how even
  * they are.
  *
  * Slots inside the groups of a ring never change a key's group, so the last
@@ -91,7 +91,7 @@ shardring_simulate(PG_FUNCTION_ARGS)
 }
 
 /*
- * A number of things, of which there must be at least one.
+ * A count, which must be at least 1.
  */
 static uint32
 sim_number(int32 number, const char *name)

@@ -21,7 +21,7 @@
 #define TURN			(2 * 3.14159265358979323846)
 #define SHORT_LEGEND	16
 
-/* Where things are. */
+/* The layout of the picture. */
 typedef struct SvgLayout
 {
 	double		x;				/* centre of the ring */
@@ -30,7 +30,7 @@ typedef struct SvgLayout
 	double		owners_width;	/* of the outer band */
 	double		moves_radius;	/* middle of the inner band */
 	double		moves_width;
-	double		hole;			/* radius that is free for words */
+	double		hole;			/* radius that is free for text */
 } SvgLayout;
 
 /* The columns of a legend, in units from its left edge. */
@@ -104,7 +104,7 @@ svg_write(const Picture *picture)
 }
 
 /*
- * Where things are in this picture.
+ * Computes the layout of this picture.
  */
 static SvgLayout
 svg_layout(const Picture *picture)
@@ -147,7 +147,7 @@ svg_legend(const Picture *picture)
 }
 
 /*
- * What comes before the first band.
+ * Writes what comes before the first band.
  */
 static void
 write_start(StringInfo svg, const Picture *picture, const SvgLayout *layout)
@@ -239,7 +239,7 @@ write_point(StringInfo path, const SvgLayout *layout, double radius,
 }
 
 /*
- * All pieces of one colour of a band, and what they are.
+ * Writes all pieces of one colour of a band, with a title.
  */
 static void
 write_path(StringInfo svg, const Picture *picture, uint32 colour,
@@ -259,7 +259,7 @@ write_path(StringInfo svg, const Picture *picture, uint32 colour,
 }
 
 /*
- * What is said inside the ring.
+ * Writes the text inside the ring.
  */
 static void
 write_words(StringInfo svg, const Picture *picture, const SvgLayout *layout)
@@ -303,7 +303,7 @@ count_owners(const Picture *picture)
 }
 
 /*
- * One line of words, centred in the ring.
+ * Writes one line of text, centred in the ring.
  */
 static void
 write_line(StringInfo svg, const SvgLayout *layout, double y, double font,
@@ -399,7 +399,7 @@ write_number(StringInfo svg, double x, double y, double share,
 }
 
 /*
- * What an entry is called, cut to a number of letters (0: whole).
+ * The label of an entry, cut to a number of letters (0: whole).
  */
 static char *
 entry_name(const PictureEntry *entry, int letters)

@@ -30,7 +30,7 @@ typedef struct Checker
 	bool		stopped;		/* the caller wants no more */
 } Checker;
 
-/* "slot 2" and "is", or "slots 2 to 5" and "are". */
+/* A subject and its verb: "slot 2" and "is", or "slots 2 to 5" and "are". */
 typedef struct CheckSlots
 {
 	char		subject[40];
@@ -76,8 +76,8 @@ check_structure(const RingDef *def, const RingEnv *env, RingReport report,
 }
 
 /*
- * As check_structure, for one who is about to build the ring: whether
- * positions are distinct comes with that (Ring.ndoubled).
+ * Like check_structure, for a caller that is about to build the ring, which
+ * finds equal positions itself (Ring.ndoubled).
  */
 bool
 check_shape(const RingDef *def, const RingEnv *env, RingReport report,
@@ -103,7 +103,7 @@ check_all(Checker checker, bool positions)
 /*
  * Whether every group has the points it should have: as many as its weight
  * says, candidates in ascending order.  RING_INVALID: something was reported;
- * RING_NO_HASH: it cannot be told.
+ * RING_NO_HASH: it cannot be determined.
  */
 RingResult
 check_points(const RingDef *def, const RingEnv *env, RingReport report,
@@ -126,7 +126,8 @@ check_points(const RingDef *def, const RingEnv *env, RingReport report,
 }
 
 /*
- * What the whole version may have.  False when it is too large to look at.
+ * Checks the limits of the whole version.  False if it is too large to
+ * examine.
  */
 static bool
 check_sizes(Checker *checker)
@@ -146,7 +147,7 @@ check_sizes(Checker *checker)
 	return npoints <= RING_MAX_POINTS;
 }
 
-/* Every group by itself, and their order. */
+/* Checks every group by itself, and their order. */
 static void
 check_groups(Checker *checker)
 {
@@ -166,7 +167,7 @@ check_groups(Checker *checker)
 	}
 }
 
-/* What one group says of itself; its slots when they can be compared. */
+/* Checks one group by itself, and its slots if they can be compared. */
 static void
 check_group(Checker *checker, const RingGroupDef *group)
 {
@@ -220,7 +221,7 @@ check_shards(Checker *checker, const RingGroupDef *group)
 }
 
 /*
- * Whether the slots of one shard are as a multirange gives them.
+ * Whether the slots of one shard are in the form of a multirange.
  */
 static bool
 check_ranges(Checker *checker, const RingGroupDef *group,
@@ -245,8 +246,8 @@ check_ranges(Checker *checker, const RingGroupDef *group,
 }
 
 /*
- * Every slot is on exactly one shard.  Goes through the pieces by their first
- * slot; "last" reaches furthest of those that were seen.
+ * Checks that every slot is on exactly one shard.  Goes through the pieces by
+ * their first slot; "last" reaches furthest of those that were seen.
  */
 static void
 check_slots(Checker *checker, const RingGroupDef *group)
@@ -305,7 +306,7 @@ check_collect(Checker *checker, const RingGroupDef *group,
 	return n;
 }
 
-/* Reports slots that the group has not. */
+/* Reports slots the group does not have. */
 static void
 check_outside(Checker *checker, const RingGroupDef *group,
 			  const RingShardDef *shard, RingRange range)
@@ -334,7 +335,7 @@ check_overlap(Checker *checker, const RingGroupDef *group,
 			  CHECK_NAME(group->shards[b->shard].name));
 }
 
-/* Reports slots on no shard. */
+/* Reports slots that are not on any shard. */
 static void
 check_hole(Checker *checker, const RingGroupDef *group, uint32_t lo,
 		   uint32_t hi)
@@ -345,7 +346,7 @@ check_hole(Checker *checker, const RingGroupDef *group, uint32_t lo,
 			  slots.subject, CHECK_NAME(group->name), slots.verb);
 }
 
-/* How to speak of the slots [lo, hi). */
+/* The subject and verb of a sentence about the slots [lo, hi). */
 static CheckSlots
 check_name_slots(uint32_t lo, uint32_t hi)
 {
@@ -361,7 +362,7 @@ check_name_slots(uint32_t lo, uint32_t hi)
 }
 
 /*
- * No position is a point twice.
+ * Checks that no position is a point twice.
  */
 static void
 check_positions(Checker *checker)
@@ -414,7 +415,7 @@ check_same_position(Checker *checker, uint32_t position, uint32_t a,
 				  CHECK_NAME(groups[a].name), CHECK_NAME(groups[b].name));
 }
 
-/* Every pin leads to the group it names, and their order. */
+/* Checks that every pin leads to the group it names, and their order. */
 static void
 check_pins(Checker *checker)
 {

@@ -176,9 +176,9 @@ diff_new_moves(DiffWork *work, DiffPlan *plan, uint32_t n)
 }
 
 /*
- * Groups of as many slots: a position has the same slot in both, so one list
- * of slots says it all.  Pieces and moves are both in the order of shards; a
- * piece without a move holds no position.
+ * Groups with equal numbers of slots: a position has the same slot in both, so
+ * one list of slots says it all.  Pieces and moves are both in the order of
+ * shards; a piece without a move holds no position.
  */
 static void
 diff_fill_shared_slots(DiffWork *work, const RingGroup *a, const RingGroup *b,
@@ -208,8 +208,8 @@ diff_fill_shared_slots(DiffWork *work, const RingGroup *a, const RingGroup *b,
 }
 
 /*
- * Sets the pieces to the slots that move between groups of as many slots, by
- * shards, then slot.
+ * Sets the pieces to the slots that move between groups with equal numbers of
+ * slots, by shards, then slot.
  */
 static uint32_t
 diff_find_shared_slots(DiffWork *work, const RingGroup *a, const RingGroup *b)
@@ -243,7 +243,8 @@ diff_find_shared_slots(DiffWork *work, const RingGroup *a, const RingGroup *b)
 }
 
 /*
- * Groups of other numbers of slots: all slots of the shard on either side.
+ * Groups with different numbers of slots: all slots of the shard on either
+ * side.
  */
 static void
 diff_fill_own_slots(DiffWork *work, const DiffPair *pair, DiffMove *moves,
@@ -328,7 +329,7 @@ diff_lower_bound(const uint32_t *numbers, uint32_t n, uint32_t wanted)
 }
 
 /*
- * By from_shard, then to_shard.
+ * Comparator: by from_shard, then to_shard.
  */
 static int
 diff_compare_cells(const void *a, const void *b)
@@ -342,7 +343,7 @@ diff_compare_cells(const void *a, const void *b)
 }
 
 /*
- * By from_shard, to_shard, then slot.
+ * Comparator: by from_shard, to_shard, then slot.
  */
 static int
 diff_compare_pieces(const void *a, const void *b)

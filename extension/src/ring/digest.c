@@ -75,7 +75,7 @@ digest_begin(DigestKind kind)
 }
 
 /*
- * The next piece of what it is of.
+ * Feed the next piece of the input.
  */
 bool
 digest_feed(DigestKind kind, const void *bytes, size_t len)
@@ -96,9 +96,9 @@ digest_end(DigestKind kind, uint8_t bytes[DIGEST_MAX])
 }
 
 /*
- * See to it that both are there.  A refusal leaves nothing in libcrypto's
- * error queue, where it could be taken for somebody else's, and is tried
- * again at the next call.
+ * Makes sure that both are available.  A refusal leaves nothing in libcrypto's
+ * error queue, where it could be taken for somebody else's, and is tried again
+ * at the next call.
  */
 static bool
 digest_open(void)
@@ -215,7 +215,7 @@ digest_has_name(const char *names, const char *name)
 	return true;
 }
 
-#else							/* before providers, EVP is as near */
+#else							/* before providers, EVP is the lowest level */
 
 static EVP_MD_CTX *digests[2];
 

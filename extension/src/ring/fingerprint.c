@@ -29,7 +29,7 @@
 
 #define CANON_FORMAT	1
 
-/* Bytes are given away by the block, so that no size has to be known. */
+/* Bytes are passed on by the block, so that no size has to be known. */
 typedef struct Sink
 {
 	FingerprintTake take;
@@ -204,7 +204,7 @@ put_bytes(Sink *sink, const void *bytes, size_t len)
 }
 
 /*
- * Gives the block away, and begins it anew.
+ * Passes the block on, and starts a new one.
  */
 static void
 flush_block(Sink *sink)

@@ -84,7 +84,7 @@ hash_begin(HashStream *stream, HashKind kind)
 }
 
 /*
- * The next piece.
+ * Feed the next piece.
  */
 bool
 hash_feed(HashStream *stream, const void *bytes, size_t len)
@@ -273,7 +273,7 @@ hash_murmur3_mix(uint32_t state, uint32_t block)
 }
 
 /*
- * What is done to a block, or the tail, before it is taken in.
+ * Scrambles a block, or the tail, before it is mixed into the state.
  */
 static uint32_t
 hash_murmur3_scramble(uint32_t block)

@@ -2,8 +2,8 @@
  * hash.h
  *		Bytes to a position, and the candidates of a group.
  *
- * Rules as in ring.h.  What returns false had no digest (digest.h), but for
- * hash_parse_kind: no such hash.
+ * Rules as in ring.h.  A function returns false where there is no digest
+ * (digest.h), hash_parse_kind where there is no such hash.
  */
 #ifndef SHARDRING_HASH_H
 #define SHARDRING_HASH_H

@@ -8,10 +8,10 @@
 
 #include <string.h>
 
-/* Where a search by halves gives way to walking. */
+/* Spans up to this length are walked, not halved. */
 #define RING_NEAR		8
 
-/* Up to how many are sorted without a radix. */
+/* Up to this many are sorted without a radix sort. */
 #define RING_FEW		32
 
 static void ring_sort_few(uint32_t *keys, uint32_t *values, uint32_t n);

@@ -68,7 +68,7 @@ typedef struct RingRange
 	uint32_t	hi;
 } RingRange;
 
-/* A range of a group's slots on one shard, by whatever number it has there. */
+/* A range of a group's slots on one shard, by the caller's number of it. */
 typedef struct RingPiece
 {
 	uint32_t	lo;

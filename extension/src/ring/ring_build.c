@@ -118,7 +118,7 @@ ring_build_shards(Ring *ring, const RingDef *def, const RingEnv *env)
 	return indexes;
 }
 
-/* Numbers the shards by name, tells each reference, and keeps the names. */
+/* Numbers the shards by name, fills in each reference, and keeps the names. */
 static void
 ring_index_shards(Ring *ring, RingShardRef *refs, size_t n,
 				  const RingEnv *env)
@@ -227,9 +227,9 @@ ring_push_run(RingGroup *group, uint32_t end, uint32_t shard)
 }
 
 /*
- * Both sets of arcs.  A compiled ring lives long, and the first touch of a
- * page costs more than all that is done there: so there is no room here but
- * what the ring keeps.
+ * Builds both sets of arcs.  A compiled ring lives long, and the first access
+ * to a page costs more than all the work done in it, so only memory that the
+ * ring keeps is used here.
  */
 static void
 ring_build_arcs(Ring *ring, const RingDef *def, const RingEnv *env)
@@ -462,7 +462,7 @@ ring_copy_name(RingName name, const RingEnv *env)
 	return (RingName) {bytes, name.len};
 }
 
-/* By first slot. */
+/* Comparator: by first slot. */
 static int
 ring_compare_pieces(const void *a, const void *b)
 {
