@@ -37,11 +37,11 @@
 
 CREATE SCHEMA shardring;
 COMMENT ON SCHEMA shardring IS
-	'consistent-hash rings in versions: where a key lives, what moves';
+	'versioned consistent-hash rings: where a key lives and what moves';
 GRANT USAGE ON SCHEMA shardring TO PUBLIC;
 
 CREATE SCHEMA shardring_internal;
 COMMENT ON SCHEMA shardring_internal IS
-	'what functions of schema shardring call, and nobody by hand';
+	'functions called by schema shardring, not meant for direct use';
 GRANT USAGE ON SCHEMA shardring_internal TO PUBLIC;
 

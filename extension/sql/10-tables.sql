@@ -41,15 +41,15 @@ COMMENT ON COLUMN shardring.ring.ring IS 'name of the ring';
 COMMENT ON COLUMN shardring.ring.hash IS
 	'md5, fnv1a, murmur3 or crc16; never changes';
 COMMENT ON COLUMN shardring.ring.hash_tags IS
-	'hash only what is between { and } in a key, as Redis does; never changes';
+	'hash only the part of a key between { and }, like Redis; never changes';
 COMMENT ON COLUMN shardring.ring.rejoin_cooldown IS
-	'how long a group that left the active version may not come back';
+	'how long a group that left the active version must stay out';
 COMMENT ON COLUMN shardring.ring.active_version IS
-	'the version keys are routed by; NULL before the first activation';
+	'the version that routes keys; NULL before the first activation';
 COMMENT ON COLUMN shardring.ring.fingerprint IS
 	'fingerprint of the active version';
 COMMENT ON COLUMN shardring.ring.last_version IS
-	'highest version number given out, also to versions dropped since';
+	'highest version number assigned, including versions dropped since';
 COMMENT ON COLUMN shardring.ring.created_at IS 'when the ring was created';
 GRANT SELECT ON shardring.ring TO PUBLIC;
 
@@ -89,7 +89,7 @@ COMMENT ON TABLE shardring.ring_version IS
 	'versions of rings: a draft can be edited, a sealed one never changes';
 COMMENT ON COLUMN shardring.ring_version.ring IS 'name of the ring';
 COMMENT ON COLUMN shardring.ring_version.version IS
-	'number of the version: 1, 2, 3 ..., at most 999999999; never used twice';
+	'number of the version: 1, 2, 3 ..., at most 999999999; never reused';
 COMMENT ON COLUMN shardring.ring_version.parent IS
 	'the version it was copied from; NULL for the first';
 COMMENT ON COLUMN shardring.ring_version.base_active IS
@@ -99,17 +99,17 @@ COMMENT ON COLUMN shardring.ring_version.vnodes IS
 COMMENT ON COLUMN shardring.ring_version.sealed_at IS
 	'when it was sealed; NULL for a draft';
 COMMENT ON COLUMN shardring.ring_version.fingerprint IS
-	'SHA-256 of all that decides routing, written when it is sealed';
-COMMENT ON COLUMN shardring.ring_version.note IS 'what it is for';
+	'SHA-256 of everything that decides routing, written on sealing';
+COMMENT ON COLUMN shardring.ring_version.note IS 'purpose of the version';
 COMMENT ON COLUMN shardring.ring_version.created_at IS 'when it was drafted';
 COMMENT ON COLUMN shardring.ring_version.created_by IS
 	'the role that drafted it (current_user)';
 COMMENT ON COLUMN shardring.ring_version.group_rows IS
-	'rows of shard_group it was sealed with';
+	'number of shard_group rows when it was sealed';
 COMMENT ON COLUMN shardring.ring_version.map_rows IS
-	'rows of shard_map it was sealed with';
+	'number of shard_map rows when it was sealed';
 COMMENT ON COLUMN shardring.ring_version.pin_rows IS
-	'rows of shard_pin it was sealed with';
+	'number of shard_pin rows when it was sealed';
 GRANT SELECT ON shardring.ring_version TO PUBLIC;
 
 CREATE TABLE shardring.shard_group
@@ -142,11 +142,11 @@ COMMENT ON COLUMN shardring.shard_group.version IS 'number of the version';
 COMMENT ON COLUMN shardring.shard_group.group_name IS
 	'name of the group; its points are hashed from it';
 COMMENT ON COLUMN shardring.shard_group.weight IS
-	'the group has round(vnodes * weight) points; 0: none, drained';
+	'the group has round(vnodes * weight) points; 0 means drained';
 COMMENT ON COLUMN shardring.shard_group.slots IS
 	'a position lies in slot (position % slots) of the group';
 COMMENT ON COLUMN shardring.shard_group.zone IS
-	'where it stands, for replicas_for';
+	'location of the group, for replicas_for';
 COMMENT ON COLUMN shardring.shard_group.points IS
 	'its positions on the ring, in the order they were taken';
 GRANT SELECT ON shardring.shard_group TO PUBLIC;
@@ -165,7 +165,7 @@ CREATE TABLE shardring.shard_map
 		CHECK (NOT isempty(slots) AND slots <@ '{[0,65536)}'::int4multirange)
 );
 COMMENT ON TABLE shardring.shard_map IS
-	'which shard holds which slots of a group, one row a shard';
+	'which shard holds which slots of a group, one row per shard';
 COMMENT ON COLUMN shardring.shard_map.ring IS 'name of the ring';
 COMMENT ON COLUMN shardring.shard_map.version IS 'number of the version';
 COMMENT ON COLUMN shardring.shard_map.group_name IS 'name of the group';
@@ -189,13 +189,13 @@ CREATE TABLE shardring.shard_pin
 			   BETWEEN 1 AND 255)
 );
 COMMENT ON TABLE shardring.shard_pin IS
-	'single positions that are given to a group whatever the ring says';
+	'single positions assigned to a group regardless of the ring';
 COMMENT ON COLUMN shardring.shard_pin.ring IS 'name of the ring';
 COMMENT ON COLUMN shardring.shard_pin.version IS 'number of the version';
 COMMENT ON COLUMN shardring.shard_pin.key_position IS
 	'the pinned position, 0 to 4294967295';
 COMMENT ON COLUMN shardring.shard_pin.group_name IS
-	'the group it is given to';
+	'the group it is assigned to';
 GRANT SELECT ON shardring.shard_pin TO PUBLIC;
 
 CREATE TABLE shardring.shard
@@ -214,13 +214,13 @@ CREATE TABLE shardring.shard
 		CHECK (octet_length(server) BETWEEN 1 AND 63)
 );
 COMMENT ON TABLE shardring.shard IS
-	'every shard a sealed version of the ring ever named';
+	'every shard that a sealed version of the ring has ever named';
 COMMENT ON COLUMN shardring.shard.ring IS 'name of the ring';
 COMMENT ON COLUMN shardring.shard.shard IS 'name of the shard';
 COMMENT ON COLUMN shardring.shard.number IS
 	'0, 1, 2 ... in order of first appearance; never changes';
 COMMENT ON COLUMN shardring.shard.server IS
-	'foreign server with its address; NULL: the one named like the shard';
+	'foreign server with its address; NULL: the server of the same name';
 GRANT SELECT ON shardring.shard TO PUBLIC;
 
 CREATE TABLE shardring.activation
@@ -238,18 +238,18 @@ CREATE TABLE shardring.activation
 		CHECK (moved BETWEEN 0 AND 1)
 );
 COMMENT ON TABLE shardring.activation IS
-	'history: which version was active from when on';
+	'history: which version became active when';
 COMMENT ON COLUMN shardring.activation.ring IS 'name of the ring';
 COMMENT ON COLUMN shardring.activation.version IS
 	'the version that was activated; it may have been dropped since';
 COMMENT ON COLUMN shardring.activation.from_version IS
 	'the version that was active before; NULL for the first';
 COMMENT ON COLUMN shardring.activation.activated_at IS
-	'clock time under the lock on the ring; it rises with the version';
+	'clock time, read under the lock on the ring; rises with the version';
 COMMENT ON COLUMN shardring.activation.activated_by IS
 	'the role that activated it (current_user)';
 COMMENT ON COLUMN shardring.activation.moved IS
-	'exact fraction of the positions that changed their shard';
+	'exact fraction of the positions that changed shard';
 GRANT SELECT ON shardring.activation TO PUBLIC;
 
 CREATE VIEW shardring.shard_slot AS
@@ -259,7 +259,7 @@ CREATE VIEW shardring.shard_slot AS
 		CROSS JOIN LATERAL generate_series(lower(r.slots),
 										   upper(r.slots) - 1) AS s (slot);
 COMMENT ON VIEW shardring.shard_slot IS
-	'shard_map spread out, one row a slot';
+	'shard_map expanded to one row per slot';
 COMMENT ON COLUMN shardring.shard_slot.ring IS 'name of the ring';
 COMMENT ON COLUMN shardring.shard_slot.version IS 'number of the version';
 COMMENT ON COLUMN shardring.shard_slot.group_name IS 'name of the group';

@@ -17,10 +17,10 @@ BEGIN
 		OR NEW.hash_tags <> OLD.hash_tags
 		OR NEW.last_version < OLD.last_version
 	THEN
-		RAISE EXCEPTION 'ring "%" cannot be changed like this', OLD.ring
+		RAISE EXCEPTION 'ring "%" cannot be changed in this way', OLD.ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = 'The name, hash and hash_tags of a ring never change, '
-				'and last_version only rises.';
+			DETAIL = 'The name, hash, and hash_tags of a ring never change, '
+				'and last_version only increases.';
 	END IF;
 	IF NEW.active_version IS NOT DISTINCT FROM OLD.active_version
 		AND NEW.fingerprint IS NOT DISTINCT FROM OLD.fingerprint
@@ -29,7 +29,7 @@ BEGIN
 	END IF;
 	IF NEW.active_version IS NULL OR NEW.active_version <= OLD.active_version
 	THEN
-		RAISE EXCEPTION 'active version of ring "%" only goes forward',
+		RAISE EXCEPTION 'active version of ring "%" can only increase',
 			OLD.ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			HINT = 'Draft a new version from the old one and activate it.';
@@ -49,7 +49,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.protect_ring() IS
-	'trigger: what of a ring may change, and how';
+	'trigger: restricts what may change in a ring';
 REVOKE EXECUTE ON FUNCTION shardring_internal.protect_ring() FROM PUBLIC;
 
 /*
@@ -77,7 +77,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.protect_version() IS
-	'trigger: a sealed version is not updated or deleted';
+	'trigger: refuses to update or delete a sealed version';
 REVOKE EXECUTE ON FUNCTION shardring_internal.protect_version() FROM PUBLIC;
 
 /*
@@ -115,7 +115,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.protect_rows() IS
-	'trigger: rows of a sealed version are not updated or deleted';
+	'trigger: refuses to update or delete rows of a sealed version';
 REVOKE EXECUTE ON FUNCTION shardring_internal.protect_rows() FROM PUBLIC;
 
 /*
@@ -187,7 +187,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.limit_rows() IS
-	'trigger: a sealed version gets no more rows than it was sealed with';
+	'trigger: refuses more rows than a version was sealed with';
 REVOKE EXECUTE ON FUNCTION shardring_internal.limit_rows() FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.refuse_truncate_sealed() RETURNS trigger
@@ -201,7 +201,9 @@ BEGIN
 	IF current_setting('transaction_isolation') = ANY (
 		ARRAY['repeatable read', 'serializable'])
 	THEN
-		RAISE EXCEPTION 'TRUNCATE of "%" needs READ COMMITTED', TG_TABLE_NAME
+		RAISE EXCEPTION
+			'TRUNCATE of "%" requires isolation level READ COMMITTED',
+			TG_TABLE_NAME
 			USING ERRCODE = 'feature_not_supported';
 	END IF;
 	SELECT v.ring, v.version INTO kept
@@ -216,7 +218,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.refuse_truncate_sealed() IS
-	'trigger: no TRUNCATE while there is a sealed version';
+	'trigger: refuses TRUNCATE while there is a sealed version';
 REVOKE EXECUTE ON FUNCTION shardring_internal.refuse_truncate_sealed()
 	FROM PUBLIC;
 
@@ -228,7 +230,7 @@ BEGIN
 	IF EXISTS (SELECT FROM shardring.ring_version AS v
 			   WHERE v.ring = OLD.ring)
 	THEN
-		RAISE EXCEPTION 'ring "%" has versions', OLD.ring
+		RAISE EXCEPTION 'ring "%" still has versions', OLD.ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			HINT = 'Use shardring.drop_ring.';
 	END IF;
@@ -236,7 +238,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.refuse_delete_ring() IS
-	'trigger: a ring is not deleted before its versions';
+	'trigger: refuses to delete a ring that has versions';
 REVOKE EXECUTE ON FUNCTION shardring_internal.refuse_delete_ring() FROM PUBLIC;
 
 /* Clients and open transactions hold the number, not the name. */
@@ -255,14 +257,15 @@ BEGIN
 	THEN
 		RETURN NEW;
 	END IF;
-	RAISE EXCEPTION 'shard "%" of ring "%" keeps its name and number',
+	RAISE EXCEPTION
+		'name and number of shard "%" of ring "%" cannot be changed',
 		OLD.shard, OLD.ring
 		USING ERRCODE = 'object_not_in_prerequisite_state',
 		HINT = 'Only its server can be changed.';
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.protect_shard() IS
-	'trigger: of a shard only the server changes';
+	'trigger: allows changes only to the server of a shard';
 REVOKE EXECUTE ON FUNCTION shardring_internal.protect_shard() FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.protect_activation() RETURNS trigger
@@ -277,11 +280,11 @@ BEGIN
 	END IF;
 	RAISE EXCEPTION 'history of ring "%" cannot be changed', OLD.ring
 		USING ERRCODE = 'object_not_in_prerequisite_state',
-		HINT = 'It goes with the ring, by shardring.drop_ring.';
+		HINT = 'It is deleted with the ring, by shardring.drop_ring.';
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.protect_activation() IS
-	'trigger: what was active when is not changed afterwards';
+	'trigger: refuses to change the history';
 REVOKE EXECUTE ON FUNCTION shardring_internal.protect_activation() FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.refuse_truncate_rings() RETURNS trigger
@@ -290,7 +293,7 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	IF EXISTS (SELECT FROM shardring.ring) THEN
-		RAISE EXCEPTION 'table "%" cannot be emptied while there are rings',
+		RAISE EXCEPTION 'cannot truncate table "%" while there are rings',
 			TG_TABLE_NAME
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			HINT = 'Use shardring.drop_ring.';
@@ -299,7 +302,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.refuse_truncate_rings() IS
-	'trigger: no TRUNCATE while there is a ring';
+	'trigger: refuses TRUNCATE while there is a ring';
 REVOKE EXECUTE ON FUNCTION shardring_internal.refuse_truncate_rings()
 	FROM PUBLIC;
 
@@ -315,7 +318,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.refuse_sealed(text, integer) IS
-	'the error of whoever edits a sealed version';
+	'raises the error for editing a sealed version';
 REVOKE EXECUTE ON FUNCTION shardring_internal.refuse_sealed(text, integer)
 	FROM PUBLIC;
 
@@ -326,12 +329,12 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	RAISE EXCEPTION 'could not serialize access due to concurrent changes '
-		'of version % of ring "%"', version, ring
+		'to version % of ring "%"', version, ring
 		USING ERRCODE = 'serialization_failure';
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.refuse_snapshot(text, integer) IS
-	'the error of whoever sees an old state of a version';
+	'raises the error for an outdated view of a version';
 REVOKE EXECUTE ON FUNCTION shardring_internal.refuse_snapshot(text, integer)
 	FROM PUBLIC;
 
@@ -340,7 +343,7 @@ RETURNS boolean
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 100
 AS 'MODULE_PATHNAME', 'shardring_version_exists';
 COMMENT ON FUNCTION shardring_internal.version_exists(text, integer) IS
-	'whether there is such a version, also if it cannot be seen yet';
+	'whether a version exists, even if it is not visible yet';
 REVOKE EXECUTE ON FUNCTION shardring_internal.version_exists(text, integer)
 	FROM PUBLIC;
 
@@ -351,13 +354,13 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	RAISE EXCEPTION
-		'row of version % of ring "%" cannot go to another ring or version',
+		'row of version % of ring "%" cannot move to another ring or version',
 		version, ring
 		USING ERRCODE = 'object_not_in_prerequisite_state';
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.refuse_rekey(text, integer) IS
-	'the error of whoever gives a row another ring or version';
+	'raises the error for moving a row to another version';
 REVOKE EXECUTE ON FUNCTION shardring_internal.refuse_rekey(text, integer)
 	FROM PUBLIC;
 
@@ -366,100 +369,100 @@ CREATE TRIGGER ring_protect
 	FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*)
 	EXECUTE FUNCTION shardring_internal.protect_ring();
 COMMENT ON TRIGGER ring_protect ON shardring.ring IS
-	'a ring keeps its hash and goes forward';
+	'the hash of a ring is fixed, its versions only increase';
 CREATE TRIGGER ring_refuse_delete
 	BEFORE DELETE ON shardring.ring
 	FOR EACH ROW EXECUTE FUNCTION shardring_internal.refuse_delete_ring();
 COMMENT ON TRIGGER ring_refuse_delete ON shardring.ring IS
-	'a ring stays while it has versions';
+	'a ring that has versions cannot be deleted';
 CREATE TRIGGER ring_refuse_truncate
 	BEFORE TRUNCATE ON shardring.ring
 	FOR EACH STATEMENT
 	EXECUTE FUNCTION shardring_internal.refuse_truncate_sealed();
 COMMENT ON TRIGGER ring_refuse_truncate ON shardring.ring IS
-	'no TRUNCATE while there is a sealed version';
+	'refuses TRUNCATE while there is a sealed version';
 CREATE TRIGGER ring_version_protect
 	BEFORE UPDATE OR DELETE ON shardring.ring_version
 	FOR EACH ROW EXECUTE FUNCTION shardring_internal.protect_version();
 COMMENT ON TRIGGER ring_version_protect ON shardring.ring_version IS
-	'a sealed version stays as it is';
+	'a sealed version cannot be changed';
 CREATE TRIGGER ring_version_refuse_truncate
 	BEFORE TRUNCATE ON shardring.ring_version
 	FOR EACH STATEMENT
 	EXECUTE FUNCTION shardring_internal.refuse_truncate_sealed();
 COMMENT ON TRIGGER ring_version_refuse_truncate ON shardring.ring_version IS
-	'no TRUNCATE while there is a sealed version';
+	'refuses TRUNCATE while there is a sealed version';
 CREATE TRIGGER shard_group_protect
 	BEFORE UPDATE OR DELETE ON shardring.shard_group
 	FOR EACH ROW EXECUTE FUNCTION shardring_internal.protect_rows();
 COMMENT ON TRIGGER shard_group_protect ON shardring.shard_group IS
-	'rows of a sealed version stay as they are';
+	'rows of a sealed version cannot be changed';
 CREATE TRIGGER shard_group_limit
 	AFTER INSERT ON shardring.shard_group
 	REFERENCING NEW TABLE AS inserted
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring_internal.limit_rows();
 COMMENT ON TRIGGER shard_group_limit ON shardring.shard_group IS
-	'a sealed version gets no more rows';
+	'a sealed version cannot gain rows';
 CREATE TRIGGER shard_group_refuse_truncate
 	BEFORE TRUNCATE ON shardring.shard_group
 	FOR EACH STATEMENT
 	EXECUTE FUNCTION shardring_internal.refuse_truncate_sealed();
 COMMENT ON TRIGGER shard_group_refuse_truncate ON shardring.shard_group IS
-	'no TRUNCATE while there is a sealed version';
+	'refuses TRUNCATE while there is a sealed version';
 CREATE TRIGGER shard_map_protect
 	BEFORE UPDATE OR DELETE ON shardring.shard_map
 	FOR EACH ROW EXECUTE FUNCTION shardring_internal.protect_rows();
 COMMENT ON TRIGGER shard_map_protect ON shardring.shard_map IS
-	'rows of a sealed version stay as they are';
+	'rows of a sealed version cannot be changed';
 CREATE TRIGGER shard_map_limit
 	AFTER INSERT ON shardring.shard_map
 	REFERENCING NEW TABLE AS inserted
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring_internal.limit_rows();
 COMMENT ON TRIGGER shard_map_limit ON shardring.shard_map IS
-	'a sealed version gets no more rows';
+	'a sealed version cannot gain rows';
 CREATE TRIGGER shard_map_refuse_truncate
 	BEFORE TRUNCATE ON shardring.shard_map
 	FOR EACH STATEMENT
 	EXECUTE FUNCTION shardring_internal.refuse_truncate_sealed();
 COMMENT ON TRIGGER shard_map_refuse_truncate ON shardring.shard_map IS
-	'no TRUNCATE while there is a sealed version';
+	'refuses TRUNCATE while there is a sealed version';
 CREATE TRIGGER shard_pin_protect
 	BEFORE UPDATE OR DELETE ON shardring.shard_pin
 	FOR EACH ROW EXECUTE FUNCTION shardring_internal.protect_rows();
 COMMENT ON TRIGGER shard_pin_protect ON shardring.shard_pin IS
-	'rows of a sealed version stay as they are';
+	'rows of a sealed version cannot be changed';
 CREATE TRIGGER shard_pin_limit
 	AFTER INSERT ON shardring.shard_pin
 	REFERENCING NEW TABLE AS inserted
 	FOR EACH STATEMENT EXECUTE FUNCTION shardring_internal.limit_rows();
 COMMENT ON TRIGGER shard_pin_limit ON shardring.shard_pin IS
-	'a sealed version gets no more rows';
+	'a sealed version cannot gain rows';
 CREATE TRIGGER shard_pin_refuse_truncate
 	BEFORE TRUNCATE ON shardring.shard_pin
 	FOR EACH STATEMENT
 	EXECUTE FUNCTION shardring_internal.refuse_truncate_sealed();
 COMMENT ON TRIGGER shard_pin_refuse_truncate ON shardring.shard_pin IS
-	'no TRUNCATE while there is a sealed version';
+	'refuses TRUNCATE while there is a sealed version';
 CREATE TRIGGER shard_protect
 	BEFORE UPDATE OR DELETE ON shardring.shard
 	FOR EACH ROW EXECUTE FUNCTION shardring_internal.protect_shard();
 COMMENT ON TRIGGER shard_protect ON shardring.shard IS
-	'a shard keeps its name and number';
+	'the name and number of a shard are fixed';
 CREATE TRIGGER shard_refuse_truncate
 	BEFORE TRUNCATE ON shardring.shard
 	FOR EACH STATEMENT
 	EXECUTE FUNCTION shardring_internal.refuse_truncate_rings();
 COMMENT ON TRIGGER shard_refuse_truncate ON shardring.shard IS
-	'no TRUNCATE while there is a ring';
+	'refuses TRUNCATE while there is a ring';
 CREATE TRIGGER activation_protect
 	BEFORE UPDATE OR DELETE ON shardring.activation
 	FOR EACH ROW EXECUTE FUNCTION shardring_internal.protect_activation();
 COMMENT ON TRIGGER activation_protect ON shardring.activation IS
-	'the history stays as it is';
+	'the history cannot be changed';
 CREATE TRIGGER activation_refuse_truncate
 	BEFORE TRUNCATE ON shardring.activation
 	FOR EACH STATEMENT
 	EXECUTE FUNCTION shardring_internal.refuse_truncate_rings();
 COMMENT ON TRIGGER activation_refuse_truncate ON shardring.activation IS
-	'no TRUNCATE while there is a ring';
+	'refuses TRUNCATE while there is a ring';
 

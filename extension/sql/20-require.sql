@@ -20,7 +20,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.refuse_null(text[]) IS
-	'takes names and values in turn, raises where a value is NULL';
+	'takes pairs of name and value, raises if a value is NULL';
 
 CREATE FUNCTION shardring_internal.require_name(
 	what text, name text, longest integer)
@@ -30,7 +30,7 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	IF octet_length(convert_to(name, 'UTF8')) NOT BETWEEN 1 AND longest THEN
-		RAISE EXCEPTION '% must have 1 to % bytes in UTF-8', what, longest
+		RAISE EXCEPTION '% must be 1 to % bytes long in UTF-8', what, longest
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 END
@@ -101,13 +101,13 @@ BEGIN
 	IF cardinality(drafts) = 0 THEN
 		RAISE EXCEPTION 'ring "%" has no draft', ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Make one with shardring.draft_version.';
+			HINT = 'Use shardring.draft_version to create one.';
 	ELSIF cardinality(drafts) > 1 THEN
 		RAISE EXCEPTION 'ring "%" has % drafts', ring, cardinality(drafts)
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = format('They are the versions %s.',
+			DETAIL = format('They are versions %s.',
 							array_to_string(drafts, ', ')),
-			HINT = 'Say which one with version.';
+			HINT = 'Specify the version argument.';
 	END IF;
 	RETURN drafts[1];
 END
@@ -217,15 +217,15 @@ BEGIN
 				   WHERE p.ring = require_unused.ring COLLATE "C"
 					   AND p.version = require_unused.version)
 	THEN
-		RAISE EXCEPTION 'there are rows of version % of ring "%" already',
+		RAISE EXCEPTION 'version % of ring "%" already has rows',
 			version, ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Delete what shardring.problems() names.';
+			HINT = 'Delete the rows that shardring.problems() reports.';
 	END IF;
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.require_unused(text, integer) IS
-	'raises when a version that is to be made has rows already';
+	'raises if a version to be created already has rows';
 REVOKE EXECUTE ON FUNCTION shardring_internal.require_unused(text, integer)
 	FROM PUBLIC;
 
@@ -268,11 +268,11 @@ BEGIN
 			DETAIL = 'A version has at most 4194304 points.';
 	END IF;
 	IF wanted = 0 AND weight <> 0 THEN
-		RAISE EXCEPTION 'weight of group "%" is too small for a point',
+		RAISE EXCEPTION 'weight of group "%" is too small for one point',
 			group_name
 			USING ERRCODE = 'invalid_parameter_value',
-			DETAIL = format('With %s vnodes it rounds to no point.', vnodes),
-			HINT = 'Weight 0 drains a group on purpose.';
+			DETAIL = format('With %s vnodes it rounds to 0 points.', vnodes),
+			HINT = 'Use weight 0 to drain a group.';
 	END IF;
 	RETURN wanted;
 END
@@ -316,7 +316,7 @@ LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 10000 ROWS 1000
 AS 'MODULE_PATHNAME', 'shardring_resize_groups';
 COMMENT ON FUNCTION
 	shardring_internal.resize_groups(text, integer, text[], integer[]) IS
-	'the points these groups have once they have so many';
+	'the points of these groups for these numbers of points';
 REVOKE EXECUTE ON FUNCTION
 	shardring_internal.resize_groups(text, integer, text[], integer[])
 	FROM PUBLIC;
@@ -359,5 +359,5 @@ END
 $body$;
 COMMENT ON FUNCTION
 	shardring_internal.require_intact(shardring.ring_version) IS
-	'raises when a sealed version is not what it was sealed with';
+	'raises if a sealed version was altered';
 

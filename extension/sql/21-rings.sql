@@ -18,13 +18,13 @@ BEGIN
 		'ring', ring, 'vnodes', vnodes::text, 'hash', hash,
 		'hash_tags', hash_tags::text,
 		'rejoin_cooldown', rejoin_cooldown::text);
-	PERFORM shardring_internal.require_name('name of a ring', ring, 63);
+	PERFORM shardring_internal.require_name('ring name', ring, 63);
 	PERFORM shardring_internal.require_vnodes(vnodes);
 	IF hash COLLATE "C" <> ALL (ARRAY['md5', 'fnv1a', 'murmur3', 'crc16'])
 	THEN
 		RAISE EXCEPTION 'unknown hash function "%"', hash
 			USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'Known are md5, fnv1a, murmur3 and crc16.';
+			HINT = 'Valid hash functions are md5, fnv1a, murmur3, and crc16.';
 	END IF;
 	IF rejoin_cooldown NOT BETWEEN '0' AND '100 years' THEN
 		RAISE EXCEPTION 'rejoin_cooldown must be between 0 and 100 years'
@@ -36,16 +36,16 @@ BEGIN
 			create_ring.rejoin_cooldown, 1)
 	ON CONFLICT DO NOTHING;
 	IF NOT FOUND THEN
-		RAISE EXCEPTION 'ring "%" exists already', ring
+		RAISE EXCEPTION 'ring "%" already exists', ring
 			USING ERRCODE = 'duplicate_object';
 	END IF;
 	PERFORM shardring_internal.require_unused(ring, 1);
 	INSERT INTO shardring.ring_version (ring, version, vnodes)
 	VALUES (create_ring.ring, 1, create_ring.vnodes);
 	IF hash COLLATE "C" = 'fnv1a' THEN
-		RAISE WARNING 'hash fnv1a spreads points badly'
+		RAISE WARNING 'hash fnv1a spreads points unevenly'
 			USING DETAIL = 'Of 8 equal groups of 160 points, one got 0.57 '
-				'and one 1.56 of the mean.',
+				'and one 1.56 times the mean.',
 			HINT = 'Use md5 or murmur3 unless other clients need fnv1a.';
 	END IF;
 	RETURN 1;
@@ -53,7 +53,7 @@ END
 $body$;
 COMMENT ON FUNCTION
 	shardring.create_ring(text, integer, text, boolean, interval) IS
-	'creates a ring with an empty draft, and returns its version: 1';
+	'creates a ring with an empty draft and returns its version, 1';
 REVOKE EXECUTE ON FUNCTION
 	shardring.create_ring(text, integer, text, boolean, interval) FROM PUBLIC;
 
@@ -80,8 +80,8 @@ BEGIN
 	IF source IS NULL THEN
 		RAISE EXCEPTION 'ring "%" has no active version to draft from', ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Name the version to draft from with from_version; while '
-				'there is a draft, edit that.';
+			HINT = 'Specify from_version to draft from that version; if '
+				'there already is a draft, edit it instead.';
 	END IF;
 	PERFORM shardring_internal.require_row(ring, source);
 	PERFORM FROM shardring.ring_version AS v

@@ -27,7 +27,7 @@ BEGIN
 		'shards', cardinality(shards)::text, 'weight', weight::text,
 		'force', force::text);
 	PERFORM shardring_internal.require_name(
-		'name of a group', group_name, 255);
+		'group name', group_name, 255);
 	IF zone IS NOT NULL THEN
 		PERFORM shardring_internal.require_name('zone', zone, 255);
 	END IF;
@@ -71,7 +71,7 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	IF array_ndims(shards) IS DISTINCT FROM 1 THEN
-		RAISE EXCEPTION 'shards must be a list of at least one name'
+		RAISE EXCEPTION 'shards must be a nonempty one-dimensional array'
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	IF slots NOT BETWEEN 1 AND 65536 THEN
@@ -84,17 +84,17 @@ BEGIN
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	IF array_position(shards, NULL) IS NOT NULL THEN
-		RAISE EXCEPTION 'name of a shard must not be null'
+		RAISE EXCEPTION 'shard name must not be null'
 			USING ERRCODE = 'null_value_not_allowed';
 	END IF;
 	/* all at once, since there may be 65536 */
-	PERFORM shardring_internal.require_name('name of a shard', s.shard, 63)
+	PERFORM shardring_internal.require_name('shard name', s.shard, 63)
 	FROM unnest(shards) AS s (shard)
 	WHERE octet_length(convert_to(s.shard, 'UTF8')) NOT BETWEEN 1 AND 63;
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.require_shards(text[], integer) IS
-	'raises when slots cannot be dealt out to these shards';
+	'raises if slots cannot be divided among these shards';
 REVOKE EXECUTE ON FUNCTION shardring_internal.require_shards(text[], integer)
 	FROM PUBLIC;
 
@@ -110,7 +110,7 @@ BEGIN
 				   AND g.version = require_new_group.version
 				   AND g.group_name = require_new_group.group_name COLLATE "C")
 	THEN
-		RAISE EXCEPTION 'group "%" is in version % of ring "%" already',
+		RAISE EXCEPTION 'group "%" already exists in version % of ring "%"',
 			group_name, version, ring
 			USING ERRCODE = 'duplicate_object';
 	END IF;
@@ -120,9 +120,9 @@ BEGIN
 				   AND r.hash = 'crc16'
 				   AND g.version = require_new_group.version)
 	THEN
-		RAISE EXCEPTION 'ring "%" can have one group only', ring
+		RAISE EXCEPTION 'ring "%" can have only one group', ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = 'Hash crc16 has 65536 positions: too few for a ring '
+			DETAIL = 'Hash crc16 has 65536 positions, too few for a ring '
 				'of several groups.';
 	END IF;
 END
@@ -163,13 +163,14 @@ BEGIN
 							AND s.group_name = g.group_name)
 	GROUP BY r.rejoin_cooldown;
 	IF time_left > '0' THEN
-		RAISE EXCEPTION 'group "%" has only just left ring "%"',
+		RAISE EXCEPTION
+			'group "%" left ring "%" less than rejoin_cooldown ago',
 			group_name, ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = format('It may come back in %s.',
+			DETAIL = format('It may rejoin in %s.',
 							date_trunc('second', time_left)
 							+ interval '1 second'),
-			HINT = 'Wait, or say force => true if its shards are empty.';
+			HINT = 'Wait, or specify force => true if its shards are empty.';
 	END IF;
 END
 $body$;
@@ -193,7 +194,7 @@ BEGIN ATOMIC
 	GROUP BY b.shard;
 END;
 COMMENT ON FUNCTION shardring_internal.slot_blocks(text[], integer) IS
-	'deals slots out to shards in contiguous blocks';
+	'divides slots among shards in contiguous blocks';
 REVOKE EXECUTE ON FUNCTION shardring_internal.slot_blocks(text[], integer)
 	FROM PUBLIC;
 
@@ -219,7 +220,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.remove_group(text, text, integer) IS
-	'takes a group out of a draft; its pins stay, and sealing names them';
+	'removes a group from a draft; its pins stay, and sealing reports them';
 REVOKE EXECUTE ON FUNCTION shardring.remove_group(text, text, integer)
 	FROM PUBLIC;
 
@@ -311,7 +312,7 @@ BEGIN
 	PERFORM shardring_internal.refuse_null(
 		'ring', ring, 'group_name', group_name,
 		'slots', CASE WHEN slots IS NOT NULL THEN '' END, 'shard', shard);
-	PERFORM shardring_internal.require_name('name of a shard', shard, 63);
+	PERFORM shardring_internal.require_name('shard name', shard, 63);
 	draft := shardring_internal.lock_draft(ring, version);
 	edited := shardring_internal.require_group(
 		ring, draft.version, group_name);
@@ -347,7 +348,7 @@ END
 $body$;
 COMMENT ON FUNCTION
 	shardring.assign_slots(text, text, int4multirange, text, integer) IS
-	'gives slots of a group of a draft to a shard, and takes them from others';
+	'assigns slots of a group of a draft to a shard, taking them from others';
 REVOKE EXECUTE ON FUNCTION
 	shardring.assign_slots(text, text, int4multirange, text, integer)
 	FROM PUBLIC;

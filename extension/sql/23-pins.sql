@@ -29,7 +29,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.pin(text, bigint, text, integer) IS
-	'gives one position of a draft to a group, or to another one';
+	'pins one position of a draft to a group, or changes its pin';
 REVOKE EXECUTE ON FUNCTION shardring.pin(text, bigint, text, integer)
 	FROM PUBLIC;
 
@@ -54,7 +54,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.pin_key(text, text, text, integer) IS
-	'pins the position that a key has by the hash and the tags of the ring';
+	'pins the position of a key, by the hash and hash tags of the ring';
 REVOKE EXECUTE ON FUNCTION shardring.pin_key(text, text, text, integer)
 	FROM PUBLIC;
 
@@ -81,6 +81,6 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.unpin(text, bigint, integer) IS
-	'gives a pinned position of a draft back to the ring';
+	'returns a pinned position of a draft to the ring';
 REVOKE EXECUTE ON FUNCTION shardring.unpin(text, bigint, integer) FROM PUBLIC;
 

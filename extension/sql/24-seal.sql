@@ -25,7 +25,7 @@ BEGIN
 				   AND v.version = seal.version
 				   AND v.sealed_at IS NOT NULL)
 	THEN
-		RAISE EXCEPTION 'version % of ring "%" is sealed already',
+		RAISE EXCEPTION 'version % of ring "%" is already sealed',
 			version, ring
 			USING ERRCODE = 'object_not_in_prerequisite_state';
 	END IF;
@@ -48,7 +48,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.seal(text, integer) IS
-	'checks everything in a draft, and ends all changes to it';
+	'checks everything in a draft and makes it unchangeable';
 REVOKE EXECUTE ON FUNCTION shardring.seal(text, integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.settled_fingerprint(
@@ -93,7 +93,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.require_sound(text, integer) IS
-	'raises when a version cannot be sealed, and says why';
+	'raises if a version cannot be sealed, and reports why';
 REVOKE EXECUTE ON FUNCTION shardring_internal.require_sound(text, integer)
 	FROM PUBLIC;
 

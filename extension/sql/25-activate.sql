@@ -41,7 +41,8 @@ BEGIN
 	moved := shardring_internal.moved_share(
 		ring, sound_active, target.version);
 	IF moved > max_moved THEN
-		RAISE EXCEPTION 'too much moves for max_moved'
+		RAISE EXCEPTION 'version % would move more than max_moved',
+			target.version
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			DETAIL = format('Version %s moves %s of the positions; '
 							'max_moved is %s.',
@@ -56,7 +57,7 @@ END
 $body$;
 COMMENT ON FUNCTION
 	shardring.activate(text, integer, integer, double precision) IS
-	'makes a version the one keys are routed by, from the commit on';
+	'makes a version the one that routes keys, as of the commit';
 REVOKE EXECUTE ON FUNCTION
 	shardring.activate(text, integer, integer, double precision) FROM PUBLIC;
 
@@ -95,11 +96,11 @@ BEGIN
 			target.version, locked.ring,
 			coalesce('version ' || target.base_active, 'no version')
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = format('Version %s is active now, and what it changed '
-							'may be undone.', locked.active_version),
+			DETAIL = format('Version %s is active now, and its changes '
+							'might be undone.', locked.active_version),
 			HINT = format('Draft from version %1$s and repeat the changes; or '
-						  'look at the move plan, and to activate all the '
-						  'same say expected_active => %1$s.',
+						  'check the move plan and specify '
+						  'expected_active => %1$s to activate it anyway.',
 						  locked.active_version);
 	END IF;
 	RETURN target;
@@ -128,15 +129,15 @@ BEGIN
 		RAISE EXCEPTION 'ring "%" has no version newer than the active one',
 			locked.ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Make one with shardring.draft_version.';
+			HINT = 'Use shardring.draft_version to create one.';
 	ELSIF cardinality(newer) > 1 THEN
 		RAISE EXCEPTION
 			'ring "%" has % versions newer than the active one',
 			locked.ring, cardinality(newer)
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = format('They are the versions %s.',
+			DETAIL = format('They are versions %s.',
 							array_to_string(newer, ', ')),
-			HINT = 'Say which one with version.';
+			HINT = 'Specify the version argument.';
 	END IF;
 	RETURN newer[1];
 END
@@ -164,7 +165,7 @@ END
 $body$;
 COMMENT ON FUNCTION
 	shardring_internal.tell_whose_draft(shardring.ring_version) IS
-	'tells that a version nobody named is the draft of another';
+	'raises a NOTICE if a version chosen by default is not ours';
 REVOKE EXECUTE ON FUNCTION
 	shardring_internal.tell_whose_draft(shardring.ring_version) FROM PUBLIC;
 
@@ -188,21 +189,21 @@ BEGIN
 	ELSIF expected_active IS NULL OR max_moved IS NOT NULL THEN
 		RAISE EXCEPTION '%', damage
 			USING ERRCODE = 'data_corrupted',
-			DETAIL = 'It is active, so it is not known what would move.',
+			DETAIL = 'It is active, so what would move is unknown.',
 			HINT = format('Use shardring.problems to see what is wrong; to '
-						  'activate another version all the same, say '
-						  'expected_active => %s, and not max_moved.',
+						  'activate another version anyway, specify '
+						  'expected_active => %s without max_moved.',
 						  locked.active_version);
 	END IF;
 	RAISE WARNING '%', damage
-		USING DETAIL = 'It was active, so it is not known what moves.',
+		USING DETAIL = 'It was active, so what moves is unknown.',
 		HINT = 'Check that rows are where the new version looks for them.';
 	RETURN NULL;
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.sound_active(
 	shardring.ring, integer, double precision) IS
-	'the active version; NULL if none, or damaged and to be left';
+	'the active version; NULL if none, or damaged and overridden';
 REVOKE EXECUTE ON FUNCTION shardring_internal.sound_active(
 	shardring.ring, integer, double precision) FROM PUBLIC;
 
@@ -224,7 +225,7 @@ EXCEPTION
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.damage(text, integer) IS
-	'the error of loading a sealed version; NULL when it is sound';
+	'the error raised by loading a sealed version; NULL if none';
 REVOKE EXECUTE ON FUNCTION shardring_internal.damage(text, integer)
 	FROM PUBLIC;
 
@@ -258,7 +259,7 @@ BEGIN
 	THEN
 		RAISE EXCEPTION 'version % of ring "%" has no points', version, ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'It needs a group whose weight is not 0.';
+			HINT = 'Add a group with a weight greater than 0.';
 	END IF;
 	/* no self-join: without statistics it becomes a quadratic one */
 	SELECT g.group_name, array_agg(g.slots ORDER BY g.version) AS slots
@@ -271,11 +272,12 @@ BEGIN
 	ORDER BY g.group_name
 	LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION 'slots of group "%" cannot change from % to %',
+		RAISE EXCEPTION
+			'number of slots of group "%" cannot change from % to %',
 			changed.group_name, changed.slots[1], changed.slots[2]
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = 'The number of slots of a group that stays is fixed.',
-			HINT = 'Add a group of another name, and remove this one.';
+			DETAIL = 'The number of slots of an existing group is fixed.',
+			HINT = 'Add a group with another name, and remove this one.';
 	END IF;
 END
 $body$;
@@ -302,7 +304,7 @@ BEGIN
 		RAISE EXCEPTION 'ring "%" was not switched to version %',
 			locked.ring, version
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Look for a trigger on table shardring.ring.';
+			HINT = 'Check for a trigger on table shardring.ring.';
 	END IF;
 	INSERT INTO shardring.activation
 		(ring, version, from_version, activated_at, activated_by, moved)
@@ -336,7 +338,7 @@ BEGIN
 		RAISE WARNING 'shares of version % of ring "%" are uneven',
 			version, ring
 			USING DETAIL = format('Group "%s" has %s times the mean share '
-								  'of its weight.', worst.group_name,
+								  'for its weight.', worst.group_name,
 								  round(worst.ratio::numeric, 2)),
 			HINT = 'Use more vnodes; shardring.simulate shows how even '
 				'rings become.';

@@ -56,7 +56,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.prune(text, integer) IS
-	'drops sealed versions older than the active one, all but the newest few';
+	'drops sealed versions older than the active one, keeping the newest few';
 REVOKE EXECUTE ON FUNCTION shardring.prune(text, integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring.drop_ring(ring text) RETURNS void

@@ -13,7 +13,7 @@ CREATE TYPE shardring.location AS
 );
 COMMENT ON TYPE shardring.location IS 'where a key lives, step by step';
 COMMENT ON COLUMN shardring.location.version IS
-	'the version that was asked';
+	'the version that was used';
 COMMENT ON COLUMN shardring.location.key_position IS 'the hash of the key';
 COMMENT ON COLUMN shardring.location.group_name IS
 	'the group that owns the position';
@@ -237,5 +237,5 @@ END
 $body$;
 COMMENT ON FUNCTION
 	shardring.version_at(text, timestamp with time zone) IS
-	'the version that was active then; NULL before the first';
+	'the version active at a moment; NULL before the first activation';
 

@@ -15,7 +15,7 @@ RETURNS TABLE (positions int8range, group_name text)
 LANGUAGE C STABLE PARALLEL SAFE COST 1000 ROWS 1000
 AS 'MODULE_PATHNAME', 'shardring_arcs';
 COMMENT ON FUNCTION shardring.arcs(text, integer) IS
-	'who owns which positions, ascending, pins included';
+	'which group owns which positions, ascending, pins included';
 
 CREATE FUNCTION shardring.shares(ring text, version integer DEFAULT NULL)
 RETURNS TABLE (group_name text, weight numeric, points integer,

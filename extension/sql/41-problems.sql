@@ -9,10 +9,10 @@ CREATE TYPE shardring.problem AS
 	version integer,
 	problem text
 );
-COMMENT ON TYPE shardring.problem IS 'something inconsistent in our tables';
+COMMENT ON TYPE shardring.problem IS 'an inconsistency in the tables';
 COMMENT ON COLUMN shardring.problem.ring IS 'name of the ring';
 COMMENT ON COLUMN shardring.problem.version IS
-	'number of the version; NULL: of the ring as a whole';
+	'number of the version; NULL: the ring as a whole';
 COMMENT ON COLUMN shardring.problem.problem IS 'what is wrong';
 
 /*
@@ -61,7 +61,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.problems(text) IS
-	'everything inconsistent in the tables of a ring, or of all rings';
+	'all inconsistencies in the tables of a ring, or of all rings';
 
 CREATE FUNCTION shardring_internal.counted(n bigint, thing text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -75,7 +75,7 @@ CREATE FUNCTION shardring_internal.ring_problems(ring text)
 RETURNS TABLE (problem text)
 LANGUAGE sql STABLE PARALLEL SAFE COST 1000 ROWS 10
 BEGIN ATOMIC
-	SELECT 'there is no ring of this name, but rows that belong to it'
+	SELECT 'there are rows for this ring, but the ring does not exist'
 	WHERE NOT EXISTS (SELECT FROM shardring.ring AS r
 					  WHERE r.ring = ring_problems.ring)
 	UNION ALL
@@ -85,7 +85,7 @@ BEGIN ATOMIC
 		WHEN v.sealed_at IS NULL THEN
 			format('active version %s is not sealed', r.active_version)
 		ELSE format('fingerprint of the active version is %s, '
-					'version %s was sealed with %s', r.fingerprint,
+					'but version %s was sealed with %s', r.fingerprint,
 					v.version, v.fingerprint) END
 	FROM shardring.ring AS r
 		LEFT JOIN shardring.ring_version AS v
@@ -116,7 +116,7 @@ CREATE FUNCTION shardring_internal.history_problems(ring text)
 RETURNS TABLE (problem text)
 LANGUAGE sql STABLE PARALLEL SAFE COST 1000 ROWS 10
 BEGIN ATOMIC
-	SELECT format('the history ends with %s, the active version is %s',
+	SELECT format('the history ends with %s, but the active version is %s',
 				  coalesce('version ' || max(a.version), 'nothing'),
 				  coalesce(r.active_version::text, 'none'))
 	FROM shardring.ring AS r
@@ -126,8 +126,8 @@ BEGIN ATOMIC
 	HAVING max(a.version) IS DISTINCT FROM r.active_version
 	UNION ALL
 	SELECT CASE WHEN h.from_version IS DISTINCT FROM h.version_before THEN
-			format('version %s was activated after %s, the history has %s '
-				   'before it', h.version,
+			format('version %s was activated after %s, but %s is '
+				   'before it in the history', h.version,
 				   coalesce('version ' || h.from_version, 'nothing'),
 				   coalesce('version ' || h.version_before, 'nothing'))
 		ELSE format('version %s was activated earlier than version %s',
@@ -179,7 +179,8 @@ BEGIN
 	RETURN QUERY SELECT shardring_internal.version_problems(sealed.ring,
 															sealed.version);
 	RETURN QUERY
-		SELECT format('%s has %s, the version was sealed with %s', c.relation,
+		SELECT format('%s has %s, but the version was sealed with %s',
+					  c.relation,
 					  shardring_internal.counted(c.found, 'row'), c.wanted)
 		FROM (VALUES
 			('shard_group', sealed.group_rows,
@@ -204,7 +205,8 @@ BEGIN
 	print := shardring.version_fingerprint(sealed.ring, sealed.version);
 	IF print IS DISTINCT FROM sealed.fingerprint THEN
 		RETURN QUERY SELECT format(
-			'fingerprint of the rows is %s, the version was sealed with %s',
+			'fingerprint of the rows is %s, but the version was sealed '
+			'with %s',
 			print, sealed.fingerprint);
 	END IF;
 END

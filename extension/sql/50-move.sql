@@ -10,7 +10,7 @@ RETURNS TABLE (from_group text, to_group text, positions int8multirange,
 LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000 ROWS 10
 AS 'MODULE_PATHNAME', 'shardring_moved_ranges';
 COMMENT ON FUNCTION shardring.moved_ranges(text, integer, integer) IS
-	'the positions that change their group, one row a pair of groups';
+	'the positions that change group, one row per pair of groups';
 
 CREATE FUNCTION shardring.move_plan(
 	ring text, from_version integer, to_version integer)
@@ -20,7 +20,7 @@ RETURNS TABLE (from_shard text, to_shard text, from_group text,
 LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000 ROWS 10
 AS 'MODULE_PATHNAME', 'shardring_move_plan';
 COMMENT ON FUNCTION shardring.move_plan(text, integer, integer) IS
-	'what changes its shard: positions, and slots in the group on either side';
+	'what changes shard: positions, and slots in the group on each side';
 
 CREATE FUNCTION shardring.moves(
 	ring text, from_version integer, to_version integer, key text)
@@ -55,7 +55,7 @@ LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1000 ROWS 1000
 AS 'MODULE_PATHNAME', 'shardring_moving_keys_array';
 COMMENT ON FUNCTION
 	shardring.moving_keys(text, integer, integer, text[]) IS
-	'which of these keys change their shard, from where to where';
+	'which of these keys change shard, and from where to where';
 
 CREATE FUNCTION shardring.moving_keys(
 	ring text, from_version integer, to_version integer, relation regclass,
@@ -67,7 +67,7 @@ LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 100000 ROWS 10000
 AS 'MODULE_PATHNAME', 'shardring_moving_keys_relation';
 COMMENT ON FUNCTION
 	shardring.moving_keys(text, integer, integer, regclass, name) IS
-	'which keys of a table change their shard, read with your own rights';
+	'which keys of a table change shard, read with the rights of the caller';
 
 CREATE FUNCTION shardring.move_predicate(
 	ring text, from_version integer, to_version integer, from_shard text,
@@ -78,7 +78,7 @@ LANGUAGE C STABLE PARALLEL SAFE COST 10000
 AS 'MODULE_PATHNAME', 'shardring_move_predicate';
 COMMENT ON FUNCTION shardring.move_predicate(
 	text, integer, integer, text, text, text, text, text) IS
-	'SQL for a stock server: true for the rows that go from shard to shard';
+	'SQL for a stock server: true for rows that move between two shards';
 
 CREATE FUNCTION shardring.simulate(
 	groups_before integer, groups_after integer,
@@ -91,5 +91,5 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000 ROWS 4
 AS 'MODULE_PATHNAME', 'shardring_simulate';
 COMMENT ON FUNCTION
 	shardring.simulate(integer, integer, integer, integer, text) IS
-	'what four ways to share keys out move, and how even they are';
+	'what four ways of distributing keys move, and how even they are';
 

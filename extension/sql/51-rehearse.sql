@@ -178,7 +178,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.refuse_null_keys(name, bigint) IS
-	'raises that there are NULL keys, and how many';
+	'raises the error for NULL keys, with their number';
 
 CREATE FUNCTION shardring_internal.key_expression(
 	relation regclass, key_column name)

@@ -9,5 +9,5 @@ RETURNS void
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000
 AS 'MODULE_PATHNAME', 'shardring_wait_for_drain';
 COMMENT ON FUNCTION shardring.wait_for_drain(text, integer, interval) IS
-	'waits until no open transaction can use an older version than this one';
+	'waits until no open transaction can use a version older than this one';
 

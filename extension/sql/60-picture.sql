@@ -17,7 +17,7 @@ RETURNS text
 LANGUAGE C STABLE PARALLEL SAFE COST 100000
 AS 'MODULE_PATHNAME', 'shardring_ring_svg';
 COMMENT ON FUNCTION shardring.ring_svg(text, integer, integer) IS
-	'a picture of a version as SVG, and of what moves since another';
+	'an SVG picture of a version, and of what moved since another';
 
 /*
  * Whose share is what, and what it gained and lost.  Where groups stay and
@@ -101,7 +101,7 @@ END
 $body$;
 COMMENT ON FUNCTION
 	shardring_internal.shows_shards(text, integer, integer) IS
-	'whether bars are those of shards and not of groups';
+	'whether bars stand for shards rather than groups';
 
 /*
  * Before and after are told by one bar: # stays with the owner, + comes to

@@ -60,7 +60,7 @@ BEGIN
 	IF target IS NULL THEN
 		RAISE EXCEPTION 'ring "%" has no active version', ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Activate a version, or say which one with version.';
+			HINT = 'Activate a version, or specify the version argument.';
 	END IF;
 	SELECT v.* INTO found_row FROM shardring.ring_version AS v
 	WHERE v.ring = exported_version.ring COLLATE "C" AND v.version = target;
@@ -70,14 +70,14 @@ BEGIN
 	ELSIF found_row.sealed_at IS NULL THEN
 		RAISE EXCEPTION 'version % of ring "%" is a draft', target, ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Use shardring.seal; what may change is not passed on.';
+			HINT = 'Use shardring.seal; only sealed versions can be exported.';
 	END IF;
 	PERFORM shardring_internal.require_intact(found_row);
 	RETURN found_row;
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.exported_version(text, integer) IS
-	'the row of a version that may be passed on';
+	'the row of a version that may be exported';
 
 /* Groups and their shards in the order the fingerprint takes them. */
 CREATE FUNCTION shardring_internal.exported_groups(ring text, version integer)
@@ -103,5 +103,5 @@ BEGIN ATOMIC
 		AND g.version = exported_groups.version;
 END;
 COMMENT ON FUNCTION shardring_internal.exported_groups(text, integer) IS
-	'the groups of a version as a document has them';
+	'the groups of a version in the form of a document';
 

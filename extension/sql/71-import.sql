@@ -46,7 +46,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.import_version(jsonb) IS
-	'takes over a version from a document, sealed and not active';
+	'imports a version from a document, sealed and not active';
 REVOKE EXECUTE ON FUNCTION shardring.import_version(jsonb) FROM PUBLIC;
 
 /*
@@ -69,7 +69,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.require_content(jsonb, integer) IS
-	'raises when a document has not the fingerprint it says';
+	'raises if a document does not match its fingerprint';
 REVOKE EXECUTE ON FUNCTION shardring_internal.require_content(jsonb, integer)
 	FROM PUBLIC;
 
@@ -102,7 +102,7 @@ BEGIN
 	ON CONFLICT DO NOTHING;
 	locked := shardring_internal.lock_ring(ring);
 	IF locked.hash <> hash OR locked.hash_tags <> hash_tags THEN
-		RAISE EXCEPTION 'ring "%" exists with another hash', ring
+		RAISE EXCEPTION 'ring "%" already exists with another hash', ring
 			USING ERRCODE = 'duplicate_object',
 			DETAIL = 'The hash and hash_tags of a ring never change.';
 	END IF;
@@ -111,7 +111,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.import_ring(jsonb) IS
-	'the ring of a document, made when there is none';
+	'the ring of a document, created if there is none';
 REVOKE EXECUTE ON FUNCTION shardring_internal.import_ring(jsonb) FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.has_version(
@@ -127,22 +127,23 @@ BEGIN
 	WHERE v.ring = has_version.ring COLLATE "C"
 		AND v.version = has_version.version;
 	IF FOUND AND found_row.sealed_at IS NULL THEN
-		RAISE EXCEPTION 'version % of ring "%" exists as a draft',
+		RAISE EXCEPTION 'version % of ring "%" already exists as a draft',
 			version, ring
 			USING ERRCODE = 'duplicate_object',
 			HINT = 'Drop it; versions are drafted on one server only.';
 	ELSIF FOUND AND found_row.fingerprint <> fingerprint COLLATE "C" THEN
-		RAISE EXCEPTION 'version % of ring "%" exists with other content',
+		RAISE EXCEPTION
+			'version % of ring "%" already exists with other content',
 			version, ring
 			USING ERRCODE = 'duplicate_object',
-			DETAIL = format('Its fingerprint is %s, the document has %s.',
+			DETAIL = format('Its fingerprint is %s, but the document has %s.',
 							found_row.fingerprint, fingerprint);
 	END IF;
 	RETURN found_row.version IS NOT NULL;
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.has_version(text, integer, text) IS
-	'whether a version is there; raises if it is another one';
+	'whether a version exists; raises if its content differs';
 REVOKE EXECUTE ON FUNCTION shardring_internal.has_version(text, integer, text)
 	FROM PUBLIC;
 
@@ -163,9 +164,9 @@ BEGIN
 		FROM jsonb_array_elements_text(list) AS l (shard))
 	THEN
 		PERFORM shardring_internal.refuse_document(
-			'shards', 'a list without doubles');
+			'shards', 'a list without duplicates');
 	END IF;
-	PERFORM shardring_internal.require_name('name of a shard', l.shard, 63)
+	PERFORM shardring_internal.require_name('shard name', l.shard, 63)
 	FROM jsonb_array_elements_text(list) AS l (shard);
 	INSERT INTO shardring.shard (ring, shard, number)
 	SELECT import_shards.ring, l.shard, l.number - 1
@@ -179,11 +180,11 @@ BEGIN
 	ORDER BY l.number
 	LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION 'shard "%" of ring "%" has another number here',
+		RAISE EXCEPTION 'shard "%" of ring "%" has a different number here',
 			other, ring
 			USING ERRCODE = 'duplicate_object',
 			HINT = 'Versions are drafted on one server only; drop the ring '
-				'here to take over the one of the document.';
+				'here to import it from the document.';
 	END IF;
 END
 $body$;
@@ -243,7 +244,7 @@ BEGIN
 		ON CONFLICT DO NOTHING;
 		IF NOT FOUND THEN
 			PERFORM shardring_internal.refuse_document(
-				'groups', 'a list without doubles');
+				'groups', 'a list without duplicates');
 		END IF;
 		PERFORM shardring_internal.import_map(
 			ring, version, name, imported, document);
@@ -274,7 +275,7 @@ BEGIN
 		shard := shardring_internal.document_text(holder, 'shard', 63);
 		IF NOT document -> 'shards' ? shard THEN
 			PERFORM shardring_internal.refuse_document(
-				'shards', format('a list with shard "%s"', shard));
+				'shards', format('a list that contains shard "%s"', shard));
 		END IF;
 		INSERT INTO shardring.shard_map
 			(ring, version, group_name, shard, slots)
@@ -283,7 +284,7 @@ BEGIN
 		ON CONFLICT DO NOTHING;
 		IF NOT FOUND THEN
 			PERFORM shardring_internal.refuse_document(
-				'shards', 'a list without doubles');
+				'shards', 'a list without duplicates');
 		END IF;
 	END LOOP;
 END
@@ -315,7 +316,7 @@ BEGIN
 			AND p.version = import_pins.version)
 	THEN
 		PERFORM shardring_internal.refuse_document(
-			'pins', 'a list without doubles');
+			'pins', 'a list without duplicates');
 	END IF;
 END
 $body$;
@@ -338,7 +339,7 @@ BEGIN
 	FROM shardring_internal.version_problems(ring, version) AS p (problem)
 	LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION 'document of version % of ring "%" is not consistent',
+		RAISE EXCEPTION 'document for version % of ring "%" is not consistent',
 			version, document ->> 'ring'
 			USING ERRCODE = 'invalid_parameter_value',
 			DETAIL = format('Problem: %s.', first_problem);
@@ -346,17 +347,17 @@ BEGIN
 	print := shardring.version_fingerprint(ring, version);
 	IF print COLLATE "C" <> document ->> 'fingerprint' THEN
 		RAISE EXCEPTION
-			'document of version % of ring "%" has a wrong fingerprint',
+			'document for version % of ring "%" has the wrong fingerprint',
 			version, document ->> 'ring'
 			USING ERRCODE = 'invalid_parameter_value',
-			DETAIL = format('Its content has %s, it says %s.', print,
+			DETAIL = format('Its content has %s, but it states %s.', print,
 							document ->> 'fingerprint');
 	END IF;
 END
 $body$;
 COMMENT ON FUNCTION
 	shardring_internal.require_document(text, integer, jsonb) IS
-	'raises when the rows of a document are not what it says';
+	'raises if imported rows do not match their document';
 REVOKE EXECUTE ON FUNCTION
 	shardring_internal.require_document(text, integer, jsonb)
 	FROM PUBLIC;

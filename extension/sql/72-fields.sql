@@ -16,7 +16,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.refuse_document(text, text) IS
-	'the error of a malformed document';
+	'raises the error for a malformed document';
 REVOKE EXECUTE ON FUNCTION shardring_internal.refuse_document(text, text)
 	FROM PUBLIC;
 
@@ -88,7 +88,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.document_boolean(jsonb, text) IS
-	'a truth value in a document';
+	'a boolean in a document';
 REVOKE EXECUTE ON FUNCTION shardring_internal.document_boolean(jsonb, text)
 	FROM PUBLIC;
 

@@ -51,7 +51,7 @@ BEGIN
 		RAISE EXCEPTION 'table % already has another trigger "zz_guard"',
 			relation
 			USING ERRCODE = 'duplicate_object',
-			DETAIL = format('It is: %s.', other),
+			DETAIL = format('Its definition is: %s.', other),
 			HINT = format('DROP TRIGGER zz_guard ON %s;', relation);
 	END IF;
 	EXECUTE format('ALTER TABLE %s ENABLE TRIGGER zz_guard', relation);
@@ -78,7 +78,7 @@ BEGIN
 			'this database is shard "%", which ring "%" does not have',
 			here, ring
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Correct setting "shardring.shard" with ALTER DATABASE, '
+			HINT = 'Correct parameter "shardring.shard" with ALTER DATABASE, '
 				'or push a version that has the shard.';
 	END IF;
 END
@@ -92,7 +92,7 @@ CREATE FUNCTION shardring_internal.this_shard() RETURNS text
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10
 AS 'MODULE_PATHNAME', 'shardring_this_shard';
 COMMENT ON FUNCTION shardring_internal.this_shard() IS
-	'the shard that this database is, or 55000';
+	'the name of the shard in this database, or 55000';
 REVOKE EXECUTE ON FUNCTION shardring_internal.this_shard() FROM PUBLIC;
 
 /*
@@ -117,17 +117,17 @@ BEGIN
 	IF guarded.relkind <> 'r' OR guarded.relpersistence = 't' THEN
 		RAISE EXCEPTION 'relation % cannot be guarded', relation
 			USING ERRCODE = 'feature_not_supported',
-			DETAIL = 'Only ordinary tables that stay can.';
+			DETAIL = 'Only permanent ordinary tables can be guarded.';
 	ELSIF EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = relation)
 	THEN
-		RAISE EXCEPTION 'table % has children by inheritance, which its '
+		RAISE EXCEPTION 'table % has inheritance children, which its '
 			'guard does not see', relation
 			USING ERRCODE = 'feature_not_supported',
 			HINT = 'Guard tables without children.';
 	ELSIF key.attgenerated <> '' THEN
 		RAISE EXCEPTION 'generated column "%" cannot be guarded', key_column
 			USING ERRCODE = 'feature_not_supported',
-			DETAIL = 'It is computed after BEFORE triggers.';
+			DETAIL = 'Generated columns are computed after BEFORE triggers.';
 	ELSIF NOT key.attnotnull THEN
 		RAISE EXCEPTION 'column "%" of table % may be null', key_column,
 			relation
@@ -146,7 +146,7 @@ BEGIN
 	IF FOUND THEN
 		RAISE EXCEPTION 'trigger "%" would fire after guard "zz_guard"', later
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = 'BEFORE triggers fire by name, and one that fires later '
+			DETAIL = 'BEFORE triggers fire in order of name, and a later one '
 				'may set another key.',
 			HINT = format('ALTER TRIGGER %I ON %s RENAME TO %I;', later,
 						  relation, left('a_' || later, 63));

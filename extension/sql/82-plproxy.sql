@@ -31,7 +31,8 @@ BEGIN
 					   'OPTIONS (%s)', ring,
 					   shardring_internal.partition_clauses(addresses, ''));
 	ELSIF wrapper <> 'plproxy' THEN
-		RAISE EXCEPTION 'server "%" exists and is none of PL/Proxy''s', ring
+		RAISE EXCEPTION 'server "%" already exists and does not belong to '
+			'PL/Proxy', ring
 			USING ERRCODE = 'duplicate_object',
 			HINT = 'The name of the ring is the name of the cluster.';
 	ELSIF old_addresses IS DISTINCT FROM (addresses || text '1') THEN
@@ -44,7 +45,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.plproxy_sync(text) IS
-	'makes the server of PL/Proxy for a ring what the shards are';
+	'makes the PL/Proxy server of a ring match its shards';
 REVOKE EXECUTE ON FUNCTION shardring.plproxy_sync(text) FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.partition_addresses(ring text)

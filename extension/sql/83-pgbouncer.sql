@@ -31,10 +31,11 @@ BEGIN
 				USING ERRCODE = 'undefined_object';
 		ELSIF line.shard !~ '^[-_.A-Za-z0-9]+$' OR line.shard = 'pgbouncer'
 		THEN
-			RAISE EXCEPTION 'shard "%" cannot be a database of pgbouncer',
+			RAISE EXCEPTION
+				'shard name "%" cannot be a database name in pgbouncer',
 				line.shard
 				USING ERRCODE = 'invalid_parameter_value',
-				DETAIL = 'It takes ASCII letters, digits, ".", "-" and "_".';
+				DETAIL = 'It allows ASCII letters, digits, ".", "-", and "_".';
 		ELSIF line.address ~ '[[:cntrl:]]' THEN
 			RAISE EXCEPTION 'server "%" has options with control characters',
 				line.server
@@ -45,5 +46,5 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.pgbouncer_databases(text) IS
-	'lines for the databases section of pgbouncer.ini, one a shard';
+	'lines for the databases section of pgbouncer.ini, one per shard';
 

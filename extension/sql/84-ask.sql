@@ -16,17 +16,17 @@ CREATE TABLE shardring.shard_probe
 		CHECK (failures >= 0)
 );
 COMMENT ON TABLE shardring.shard_probe IS
-	'what probe found about the shards';
+	'the results of probe for each shard';
 COMMENT ON COLUMN shardring.shard_probe.ring IS 'name of the ring';
 COMMENT ON COLUMN shardring.shard_probe.shard IS 'name of the shard';
 COMMENT ON COLUMN shardring.shard_probe.failures IS
-	'how often it failed in a row; 0 after a success';
+	'number of consecutive failures; 0 after a success';
 COMMENT ON COLUMN shardring.shard_probe.succeeded_at IS
-	'when it answered last; NULL: never';
+	'when it last answered; NULL: never';
 COMMENT ON COLUMN shardring.shard_probe.failed_at IS
-	'when it failed last; NULL: never';
+	'when it last failed; NULL: never';
 COMMENT ON COLUMN shardring.shard_probe.error IS
-	'why it failed last';
+	'why it last failed';
 GRANT SELECT ON shardring.shard_probe TO PUBLIC;
 SELECT pg_catalog.pg_extension_config_dump('shardring.shard_probe', '');
 
@@ -41,7 +41,7 @@ RETURNS TABLE (server text, server_version text, error text, answer text[],
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 1000000 ROWS 10
 AS 'MODULE_PATHNAME', 'shardring_ask_servers';
 COMMENT ON FUNCTION shardring_internal.ask_servers(text[], text, text[]) IS
-	'runs a statement on servers at once, each a transaction';
+	'runs a statement on all servers at once, a transaction each';
 REVOKE EXECUTE ON FUNCTION shardring_internal.ask_servers(text[], text, text[])
 	FROM PUBLIC;
 
@@ -80,7 +80,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.shard_status(text) IS
-	'asks every shard at once which version it has active';
+	'asks all shards at once which version they have active';
 REVOKE EXECUTE ON FUNCTION shardring.shard_status(text) FROM PUBLIC;
 
 /* What comes from elsewhere is not trusted to be a version. */
@@ -98,7 +98,7 @@ BEGIN ATOMIC
 	FROM shardring_internal.ask_servers(servers, statement, arguments) AS a;
 END;
 COMMENT ON FUNCTION shardring_internal.ask_versions(text[], text, text[]) IS
-	'asks servers something that is a version and a fingerprint';
+	'asks servers for a version and a fingerprint';
 REVOKE EXECUTE ON FUNCTION
 	shardring_internal.ask_versions(text[], text, text[])
 	FROM PUBLIC;
@@ -139,7 +139,7 @@ END
 $body$;
 COMMENT ON FUNCTION
 	shardring.push_version(text, integer, text[], boolean) IS
-	'imports a version on shards, all at once, and activates it if told to';
+	'imports a version on shards, all at once, and activates it on request';
 REVOKE EXECUTE ON FUNCTION
 	shardring.push_version(text, integer, text[], boolean) FROM PUBLIC;
 
@@ -213,7 +213,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.receive_version(jsonb, boolean) IS
-	'imports a version that is pushed, and activates it';
+	'imports a pushed version, and activates it on request';
 REVOKE EXECUTE ON FUNCTION shardring.receive_version(jsonb, boolean)
 	FROM PUBLIC;
 
@@ -247,7 +247,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.probe(text) IS
-	'asks every shard at once, and counts how often each failed in a row';
+	'asks all shards at once, and counts their consecutive failures';
 REVOKE EXECUTE ON FUNCTION shardring.probe(text) FROM PUBLIC;
 
 CREATE FUNCTION shardring.suspects(ring text, failures integer DEFAULT 3)
@@ -268,4 +268,4 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.suspects(text, integer) IS
-	'shards that failed so often in a row, by what probe found';
+	'shards with at least that many consecutive failures, as found by probe';

@@ -118,7 +118,7 @@ on_main(q{
 	UPDATE shardring.shard SET server = 's0' WHERE ring = 'odd'});
 my ($failed, $nothing, $refused) = $main->psql('postgres',
 	q{SELECT shardring.pgbouncer_databases('odd')});
-like($refused, qr/shard "a b" cannot be a database of pgbouncer/,
+like($refused, qr/shard name "a b" cannot be a database name in pgbouncer/,
 	'a name with a space is refused');
 
 # ---------- a router that keeps the document ----------
