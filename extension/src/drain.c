@@ -13,7 +13,8 @@
  *	  walsenders.
  *
  * The wait is a poll, so that a cancel and the timeout end it at once, and
- * so that two sessions that wait for each other both come to an end.
+ * so that two sessions that wait for each other both come to an end.  Whatever
+ * else ends it says in its context who was waited for.
  */
 #include "shardring.h"
 
@@ -37,6 +38,18 @@
 #define SHORTEST_NAP	1L		/* ms */
 #define LONGEST_NAP		100L
 
+/* What is waited for, and what to say of it. */
+typedef struct Drain
+{
+	const char *ring;
+	int32		version;
+	VirtualTransactionId *open;
+	int			n;
+	MemoryContext context;		/* of the next two; NULL: not looked yet */
+	char	   *pids;
+	char	   *prepared;
+} Drain;
+
 static void drain_refuse_nulls(FunctionCallInfo fcinfo);
 static TimestampTz drain_deadline(Interval *timeout);
 static void drain_check_active(text *ring, int32 version);
@@ -44,10 +57,11 @@ static void drain_require_version(text *ring, int32 version);
 static VirtualTransactionId *drain_list(int *n);
 static bool is_walsender(int pid);
 static int	drain_still_open(VirtualTransactionId *open, int n);
+static void drain_wait(Drain *drain, TimestampTz deadline);
+static void drain_describe(Drain *drain);
+static void drain_context(void *arg);
 static void drain_nap(long ms);
-pg_noreturn static void drain_give_up(text *ring, int32 version,
-									  const VirtualTransactionId *open,
-									  int n);
+pg_noreturn static void drain_give_up(const Drain *drain);
 static char *list_pids(const VirtualTransactionId *open, int n);
 static char *list_prepared(const VirtualTransactionId *open, int n);
 static Datum prepared_xids(const VirtualTransactionId *open, int n);
@@ -62,29 +76,24 @@ PG_FUNCTION_INFO_V1(shardring_wait_for_drain);
 Datum
 shardring_wait_for_drain(PG_FUNCTION_ARGS)
 {
-	VirtualTransactionId *open;
+	Drain		drain = {0};
+	ErrorContextCallback callback;
 	TimestampTz deadline;
 	text	   *ring;
-	int32		version;
-	long		nap = SHORTEST_NAP;
-	int			n;
 
 	drain_refuse_nulls(fcinfo);
 	ring = PG_GETARG_TEXT_PP(0);
-	version = PG_GETARG_INT32(1);
+	drain.ring = text_to_cstring(ring);
+	drain.version = PG_GETARG_INT32(1);
 	deadline = drain_deadline(PG_GETARG_INTERVAL_P(2));
-	drain_check_active(ring, version);
-	open = drain_list(&n);
-	while ((n = drain_still_open(open, n)) > 0)
-	{
-		long		left = TimestampDifferenceMilliseconds(
-										GetCurrentTimestamp(), deadline);
-
-		if (left <= 0)
-			drain_give_up(ring, version, open, n);
-		drain_nap(Min(nap, left));
-		nap = Min(nap * 2, LONGEST_NAP);
-	}
+	drain_check_active(ring, drain.version);
+	drain.open = drain_list(&drain.n);
+	callback.callback = drain_context;
+	callback.arg = &drain;
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	drain_wait(&drain, deadline);
+	error_context_stack = callback.previous;
 	PG_RETURN_VOID();
 }
 
@@ -211,7 +220,65 @@ is_walsender(int pid)
 }
 
 /*
- * Moves those that are still open to the front, and counts them.
+ * Returns when none is open any more.
+ */
+static void
+drain_wait(Drain *drain, TimestampTz deadline)
+{
+	long		nap = SHORTEST_NAP;
+
+	while ((drain->n = drain_still_open(drain->open, drain->n)) > 0)
+	{
+		long		left = TimestampDifferenceMilliseconds(
+										GetCurrentTimestamp(), deadline);
+
+		drain_describe(drain);
+		if (left <= 0)
+			drain_give_up(drain);
+		drain_nap(Min(nap, left));
+		nap = Min(nap * 2, LONGEST_NAP);
+	}
+}
+
+/*
+ * Looks who they are, while it can be asked: an error context cannot.  What
+ * was known stays until more is known, since this may be cancelled, too.
+ */
+static void
+drain_describe(Drain *drain)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "shardring drain",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext before = MemoryContextSwitchTo(context);
+	char	   *prepared = list_prepared(drain->open, drain->n);
+	char	   *pids = list_pids(drain->open, drain->n);
+
+	MemoryContextSwitchTo(before);
+	if (drain->context != NULL)
+		MemoryContextDelete(drain->context);
+	drain->context = context;
+	drain->prepared = prepared;
+	drain->pids = pids;
+}
+
+/*
+ * Whatever ends the wait, a statement_timeout for one: for whom it was.
+ */
+static void
+drain_context(void *arg)
+{
+	const Drain *drain = arg;
+
+	if (drain->context != NULL && geterrcode() != ERRCODE_LOCK_NOT_AVAILABLE)
+		errcontext("wait for transactions that may use a version of ring "
+				   "\"%s\" before %d; processes: %s; prepared transactions: "
+				   "%s", drain->ring, drain->version, drain->pids,
+				   drain->prepared);
+}
+
+/*
+ * Moves those that are open still to the front, and counts them.
  */
 static int
 drain_still_open(VirtualTransactionId *open, int n)
@@ -243,19 +310,14 @@ drain_nap(long ms)
  * Raises the timeout error, naming the transactions still open.
  */
 static void
-drain_give_up(text *ring, int32 version, const VirtualTransactionId *open,
-			  int n)
+drain_give_up(const Drain *drain)
 {
-	char	   *pids = list_pids(open, n);
-	char	   *prepared = list_prepared(open, n);
-
 	ereport(ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 			 errmsg("transactions that may use a version of ring \"%s\" "
-					"older than %d are still open", text_to_cstring(ring),
-					version),
+					"before %d are still open", drain->ring, drain->version),
 			 errdetail("Processes: %s. Prepared transactions: %s.",
-					   pids, prepared),
+					   drain->pids, drain->prepared),
 			 errhint("End them, or wait again with a longer timeout.")));
 }
 

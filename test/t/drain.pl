@@ -61,6 +61,17 @@ sub start_wait
 	return $pid;
 }
 
+# All that a wait in a session ends with, which is an error.
+sub message_of
+{
+	my ($session) = @_;
+	$session->query("\\set VERBOSITY default\n"
+		  . "SELECT shardring.wait_for_drain('r', $version)");
+	my $message = $session->{stderr};
+	$session->{stderr} = '';
+	return $message;
+}
+
 # Whether the process of a session is still in its wait.
 sub waiting
 {
@@ -211,6 +222,15 @@ is( step_error($waiter,
 		"SELECT shardring.wait_for_drain('r', $version)"),
 	'57014',
 	'statement_timeout ends it');
+$reader_pid = pid($reader);
+my $before_the_wait = "before $version; processes: ";
+like(message_of($waiter), qr/^CONTEXT:  .*"r" $before_the_wait$reader_pid; prepared transactions: none$/m,
+	'and it says whom it waited for');
+step($reader, "CREATE TABLE prepared_now (); PREPARE TRANSACTION 'now'");
+like(message_of($waiter), qr/^CONTEXT:  .*"r" ${before_the_wait}none; prepared transactions: 'now'$/m,
+	'also when it is prepared');
+$node->safe_psql('postgres', "ROLLBACK PREPARED 'now'");
+step($reader, 'BEGIN');
 step($waiter, 'RESET statement_timeout');
 is( step_error($waiter,
 		"SELECT shardring.wait_for_drain('r', $version, '20ms')"),
