@@ -36,7 +36,7 @@ DATA = $(filter-out $(DATA_built),$(patsubst $(srcdir)/%,%, \
 	$(wildcard $(srcdir)/extension/shardring--*.sql)))
 PGFILEDESC = "shardring - consistent-hash ring for sharding"
 PG_CPPFLAGS = -I$(libpq_srcdir)
-SHLIB_LINK = $(libpq) -lcrypto \
+SHLIB_LINK = $(libpq) -lcrypto -lpthread \
 	-Wl,--version-script=$(srcdir)/extension/src/exports.map
 
 REGRESS = $(basename $(notdir $(sort $(wildcard $(srcdir)/sql/*.sql))))

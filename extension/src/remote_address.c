@@ -25,8 +25,6 @@
 static List *mapping_options(Oid server);
 static void add_options(RemoteAddress *address, List *options,
 						bool (*counts) (const char *keyword));
-static void add_option(RemoteAddress *address, const char *keyword,
-					   const char *value);
 static bool is_server_option(const char *keyword);
 static bool is_mapping_option(const char *keyword);
 static const PQconninfoOption *known_option(const char *keyword);
@@ -81,19 +79,35 @@ remote_find_address(const char *server_name, RemoteAddress *address)
 		return psprintf("permission denied for foreign server %s",
 						server_name);
 	mapping = mapping_options(server->serverid);
-	space = list_length(server->options) + list_length(mapping) + 3;
+	space = list_length(server->options) + list_length(mapping) + 3 +
+		REMOTE_MORE_OPTIONS;
 	*address = (RemoteAddress) {0};
 	address->keywords = palloc(space * sizeof(char *));
 	address->values = palloc(space * sizeof(char *));
-	add_option(address, "fallback_application_name", "shardring");
+	remote_add_option(address, "fallback_application_name", "shardring");
 	add_options(address, server->options, is_server_option);
 	add_options(address, mapping, is_mapping_option);
 	if (!superuser() && !address->has_password)
 		return "the user mapping has no password, so only a superuser may "
 			"connect";
-	add_option(address, "client_encoding", GetDatabaseEncodingName());
-	add_option(address, NULL, NULL);
+	remote_add_option(address, "client_encoding", GetDatabaseEncodingName());
 	return NULL;
+}
+
+/*
+ * Adds one; there is room for it.
+ */
+void
+remote_add_option(RemoteAddress *address, const char *keyword,
+				  const char *value)
+{
+	address->keywords[address->n] = keyword;
+	address->values[address->n] = value;
+	address->n++;
+	address->keywords[address->n] = NULL;
+	address->values[address->n] = NULL;
+	if (strcmp(keyword, "password") == 0)
+		address->has_password = value[0] != '\0';
 }
 
 /*
@@ -172,26 +186,13 @@ add_options(RemoteAddress *address, List *options,
 		DefElem    *option = lfirst(cell);
 
 		if (counts(option->defname))
-			add_option(address, option->defname, defGetString(option));
+			remote_add_option(address, option->defname, defGetString(option));
 	}
 }
 
 /*
- * Adds one; there is room for it.
- */
-static void
-add_option(RemoteAddress *address, const char *keyword, const char *value)
-{
-	address->keywords[address->n] = keyword;
-	address->values[address->n] = value;
-	address->n++;
-	if (keyword != NULL && strcmp(keyword, "password") == 0)
-		address->has_password = value[0] != '\0';
-}
-
-/*
- * Options of a server: its address.  What a wrapper understands beyond libpq
- * is ignored.
+ * Of a server: where it is and how to get there.  What a wrapper understands
+ * beyond libpq is passed over.
  */
 static bool
 is_server_option(const char *keyword)

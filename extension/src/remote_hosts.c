@@ -1,0 +1,216 @@
+/*
+ * remote_hosts.c
+ *		Which hosts of a server are names, and their addresses for libpq.
+ *
+ * libpq looks up a name in line, unless it has the address too, in hostaddr.
+ * So names are looked up before (by resolve.c), and each address becomes a
+ * host of its own: lists of hosts, addresses and ports are of one length.
+ * Rules of this file:
+ *	- a host keeps its name, which TLS and .pgpass look at;
+ *	- a server without names, and one whose lists libpq will refuse, are left
+ *	  to libpq as they are.
+ */
+#include "remote_hosts.h"
+
+#include "lib/stringinfo.h"
+#include "libpq-fe.h"
+
+static RemoteHosts *split_hosts(PQconninfoOption *options);
+static PQconninfoOption *effective_options(RemoteAddress *address);
+static const char *option_value(const PQconninfoOption *options,
+								const char *keyword);
+static char **split_list(const char *list, int *n);
+static void append_item(StringInfo list, const char *item, bool first);
+
+/*
+ * The hosts of a server, with those names in the resolver that must be looked
+ * up; NULL when there are none.
+ */
+RemoteHosts *
+remote_hosts_find(RemoteAddress *address, Resolver *resolver)
+{
+	PQconninfoOption *options = effective_options(address);
+	RemoteHosts *hosts = NULL;
+	bool		found = false;
+
+	if (options == NULL)
+		return NULL;			/* LCOV_EXCL_LINE: only without memory */
+	PG_TRY();
+	{
+		hosts = split_hosts(options);
+	}
+	PG_FINALLY();
+	{
+		PQconninfoFree(options);
+	}
+	PG_END_TRY();
+	for (int i = 0; hosts != NULL && i < hosts->n; i++)
+	{
+		if (hosts->hostaddrs[i][0] != '\0' ||
+			!resolve_is_name(hosts->hosts[i]))
+			continue;
+		hosts->names[i] = resolve_add(resolver, hosts->hosts[i]);
+		found = true;
+	}
+	return found ? hosts : NULL;
+}
+
+/*
+ * A name that is not known yet; NULL when all are.
+ */
+const char *
+remote_hosts_unknown(const RemoteHosts *hosts)
+{
+	for (int i = 0; i < hosts->n; i++)
+		if (hosts->names[i] != NULL && !hosts->names[i]->known)
+			return hosts->names[i]->name;
+	return NULL;
+}
+
+/*
+ * Adds to the address what was found, when all names are known.  Names that
+ * could not be resolved are left out; when nothing is left, why is returned.
+ */
+const char *
+remote_hosts_put(const RemoteHosts *hosts, RemoteAddress *address)
+{
+	StringInfoData names;
+	StringInfoData addresses;
+	StringInfoData ports;
+	const char *error = NULL;
+	int			n = 0;
+
+	initStringInfo(&names);
+	initStringInfo(&addresses);
+	initStringInfo(&ports);
+	for (int i = 0; i < hosts->n; i++)
+	{
+		const HostName *name = hosts->names[i];
+		List	   *found = name == NULL ? list_make1(hosts->hostaddrs[i]) :
+			name->addresses;
+		ListCell   *cell;
+
+		foreach(cell, found)
+		{
+			append_item(&names, hosts->hosts[i], n == 0);
+			append_item(&addresses, lfirst(cell), n == 0);
+			if (hosts->ports != NULL)
+				append_item(&ports, hosts->ports[i], n == 0);
+			n++;
+		}
+		if (name != NULL && found == NIL && error == NULL)
+			error = name->error;
+	}
+	if (n == 0)
+		return error;
+	remote_add_option(address, "host", names.data);
+	remote_add_option(address, "hostaddr", addresses.data);
+	if (hosts->ports != NULL)
+		remote_add_option(address, "port", ports.data);
+	return NULL;
+}
+
+/*
+ * What libpq says when it could not connect, and what it does not know: the
+ * names of the addresses, and which of them had none.
+ */
+const char *
+remote_hosts_explain(const RemoteHosts *hosts, const char *error)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (int i = 0; i < hosts->n; i++)
+		if (hosts->names[i] != NULL && hosts->names[i]->error != NULL)
+			appendStringInfo(&text, "%s; ", hosts->names[i]->error);
+	appendStringInfo(&text, "host \"%s\": %s", hosts->list, error);
+	return text.data;
+}
+
+/*
+ * The lists of libpq by host; NULL where their lengths do not fit, or there
+ * is no host.
+ */
+static RemoteHosts *
+split_hosts(PQconninfoOption *options)
+{
+	RemoteHosts *hosts = palloc0(sizeof(RemoteHosts));
+	int			n;
+
+	hosts->list = option_value(options, "host");
+	hosts->hosts = split_list(hosts->list, &hosts->n);
+	hosts->hostaddrs = split_list(option_value(options, "hostaddr"), &n);
+	if (hosts->hosts == NULL ||
+		(hosts->hostaddrs != NULL && n != hosts->n))
+		return NULL;
+	hosts->list = pstrdup(hosts->list);
+	hosts->names = palloc0(hosts->n * sizeof(HostName *));
+	if (hosts->hostaddrs == NULL)
+	{
+		hosts->hostaddrs = palloc(hosts->n * sizeof(char *));
+		for (int i = 0; i < hosts->n; i++)
+			hosts->hostaddrs[i] = "";
+	}
+	hosts->ports = split_list(option_value(options, "port"), &n);
+	if (hosts->ports != NULL && n == 1)
+		hosts->ports = NULL;
+	else if (hosts->ports != NULL && n != hosts->n)
+		return NULL;
+	return hosts;
+}
+
+/*
+ * What libpq makes of an address, with the defaults of the environment and of
+ * a service.  Only a connection tells, so one is made that ends before it
+ * begins: there is no such sslmode, and libpq looks at that first.
+ */
+static PQconninfoOption *
+effective_options(RemoteAddress *address)
+{
+	PGconn	   *conn;
+	PQconninfoOption *options;
+
+	remote_add_option(address, "sslmode", "none of them");
+	conn = PQconnectStartParams(address->keywords, address->values, false);
+	address->n--;
+	address->keywords[address->n] = NULL;
+	address->values[address->n] = NULL;
+	options = conn == NULL ? NULL : PQconninfo(conn);
+	PQfinish(conn);
+	return options;
+}
+
+/* NULL when it is not set, or to nothing. */
+static const char *
+option_value(const PQconninfoOption *options, const char *keyword)
+{
+	for (; options->keyword != NULL; options++)
+		if (strcmp(options->keyword, keyword) == 0)
+			return options->val != NULL && options->val[0] != '\0' ?
+				options->val : NULL;
+	return NULL;
+}
+
+/*
+ * The items of a list with commas, which may be empty; NULL for no list.
+ */
+static char **
+split_list(const char *list, int *n)
+{
+	char	  **items;
+	char	   *rest;
+
+	*n = 0;
+	if (list == NULL)
+		return NULL;
+	items = palloc((strlen(list) + 1) * sizeof(char *));
+	for (rest = pstrdup(list); rest != NULL;)
+		items[(*n)++] = strsep(&rest, ",");
+	return items;
+}
+
+static void
+append_item(StringInfo list, const char *item, bool first)
+{
+	appendStringInfo(list, "%s%s", first ? "" : ",", item);
+}

@@ -1,0 +1,30 @@
+/*
+ * remote_hosts.h
+ *		Which hosts of a server are names, and their addresses for libpq.
+ */
+#ifndef SHARDRING_REMOTE_HOSTS_H
+#define SHARDRING_REMOTE_HOSTS_H
+
+#include "remote_address.h"
+#include "resolve.h"
+
+/* The hosts of one server, in the order in which libpq tries them. */
+typedef struct RemoteHosts
+{
+	const char *list;			/* all of them as libpq was told */
+	int			n;
+	char	  **hosts;
+	char	  **hostaddrs;		/* "" where there is none */
+	char	  **ports;			/* NULL: one for all, or the default */
+	HostName  **names;			/* NULL where nothing is to be looked up */
+} RemoteHosts;
+
+extern RemoteHosts *remote_hosts_find(RemoteAddress *address,
+									  Resolver *resolver);
+extern const char *remote_hosts_unknown(const RemoteHosts *hosts);
+extern const char *remote_hosts_put(const RemoteHosts *hosts,
+									RemoteAddress *address);
+extern const char *remote_hosts_explain(const RemoteHosts *hosts,
+										const char *error);
+
+#endif							/* SHARDRING_REMOTE_HOSTS_H */

@@ -1,0 +1,371 @@
+/*
+ * remote_talk.c
+ *		The conversation with one server, from its names to the answer.
+ *
+ * Rules of this file:
+ *	- nothing blocks: every function does what can be done now, and says in
+ *	  wait_for what it needs next;
+ *	- a question is one transaction.  Whatever goes wrong with a server is
+ *	  its answer, and no error here; nothing it sends is believed to be text.
+ */
+#include "remote_talk.h"
+
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+#include "storage/fd.h"
+#include "storage/latch.h"
+
+/* How often the other side looks whether we are still there, ms. */
+#define CHECK_INTERVAL	500
+
+static void talk_dial(Talk *talk);
+static void talk_connect(Talk *talk);
+static void talk_fail_to_connect(Talk *talk);
+static void talk_begin(Talk *talk);
+static void talk_listen(Talk *talk);
+static bool talk_result(Talk *talk);
+static void talk_next(Talk *talk);
+static void talk_sent(Talk *talk, TalkPhase phase, int sent);
+static void keep_values(Talk *talk);
+static void talk_fail(Talk *talk, const char *error);
+static void talk_end(Talk *talk);
+static void ignore_notice(void *arg, const char *message);
+
+/*
+ * Turns to the server.  The caller has a descriptor for the connection.
+ */
+void
+talk_start(Talk *talk, Resolver *resolver)
+{
+	const char *error;
+
+	talk->started = talk_now();
+	talk->deadline = talk->started + setting_remote_timeout;
+	error = remote_find_address(talk->answer->server, &talk->address);
+	if (error != NULL)
+	{
+		talk_fail(talk, error);
+		return;
+	}
+	talk->hosts = remote_hosts_find(&talk->address, resolver);
+	talk->phase = TALK_RESOLVE;
+	talk_resolved(talk);
+}
+
+/* Has it begun, and not ended? */
+bool
+talk_is_running(const Talk *talk)
+{
+	return talk->phase != TALK_NOT_STARTED && talk->phase != TALK_OVER;
+}
+
+/*
+ * Goes on where all of its names are known.
+ */
+void
+talk_resolved(Talk *talk)
+{
+	const char *error = NULL;
+
+	if (talk->phase != TALK_RESOLVE ||
+		(talk->hosts != NULL && remote_hosts_unknown(talk->hosts) != NULL))
+		return;
+	if (talk->hosts != NULL)
+		error = remote_hosts_put(talk->hosts, &talk->address);
+	if (error != NULL)
+		talk_fail(talk, error);
+	else
+		talk_dial(talk);
+}
+
+/*
+ * Begins to connect.
+ */
+static void
+talk_dial(Talk *talk)
+{
+	talk->conn = PQconnectStartParams(talk->address.keywords,
+									  talk->address.values, false);
+	if (talk->conn == NULL)
+	{
+		/* LCOV_EXCL_START: libpq returns nothing only without memory */
+		talk_fail(talk, "out of memory");
+		return;
+		/* LCOV_EXCL_STOP */
+	}
+	PQsetNoticeProcessor(talk->conn, ignore_notice, NULL);
+	talk->phase = TALK_CONNECT;
+	talk->wait_for = WL_SOCKET_WRITEABLE;
+	if (PQstatus(talk->conn) == CONNECTION_BAD)
+		talk_fail_to_connect(talk);
+}
+
+/* Something happened on the socket. */
+void
+talk_advance(Talk *talk)
+{
+	if (talk->phase == TALK_CONNECT)
+		talk_connect(talk);
+	else if (talk_is_running(talk))
+		talk_listen(talk);
+}
+
+/* Goes on connecting; once connected, asks for the transaction. */
+static void
+talk_connect(Talk *talk)
+{
+	switch (PQconnectPoll(talk->conn))
+	{
+		case PGRES_POLLING_READING:
+			talk->wait_for = WL_SOCKET_READABLE;
+			break;
+		case PGRES_POLLING_OK:
+			/* the second rule of remote_address.c */
+			if (superuser() || PQconnectionUsedPassword(talk->conn))
+				talk_begin(talk);
+			else
+				talk_fail(talk, "the server did not ask for the "
+						  "password, so only a superuser may connect");
+			break;
+		case PGRES_POLLING_FAILED:
+			talk_fail_to_connect(talk);
+			break;
+		default:
+			talk->wait_for = WL_SOCKET_WRITEABLE;
+			break;
+	}
+}
+
+static void
+talk_fail_to_connect(Talk *talk)
+{
+	const char *error = PQerrorMessage(talk->conn);
+
+	if (talk->hosts != NULL)
+		error = remote_hosts_explain(talk->hosts, error);
+	talk_fail(talk, error);
+}
+
+/*
+ * Opens the transaction.  What it must not wait for longer than we do, it is
+ * told by settings that end with the transaction: there may be a pooler
+ * between us.
+ */
+static void
+talk_begin(Talk *talk)
+{
+	const char *version = PQparameterStatus(talk->conn, "server_version");
+	int			left = (int) Max(talk->deadline - talk_now(), 1);
+
+	talk->answer->server_version =
+		remote_clean_message(version ? version : "unknown");
+	if (version != NULL && !remote_is_text(version, strlen(version)))
+		talk_fail(talk, REMOTE_NO_TEXT);
+	else if (PQsetnonblocking(talk->conn, 1) != 0)
+		/* LCOV_EXCL_START: libpq refuses only on a bad connection */
+		talk_fail(talk, PQerrorMessage(talk->conn));
+	/* LCOV_EXCL_STOP */
+	else
+		talk_sent(talk, TALK_BEGIN,
+				  PQsendQuery(talk->conn,
+							  psprintf("BEGIN;"
+									   "SET LOCAL search_path = pg_catalog;"
+									   "SET LOCAL statement_timeout = %d;"
+									   "SET LOCAL lock_timeout = %d;"
+									   "SET LOCAL "
+									   "client_connection_check_interval = %d",
+									   left, left, CHECK_INTERVAL)));
+}
+
+/*
+ * Takes what has arrived, and goes on when all of it is there.
+ */
+static void
+talk_listen(Talk *talk)
+{
+	int			unsent = PQflush(talk->conn);
+
+	if (unsent < 0 || PQconsumeInput(talk->conn) == 0)
+	{
+		talk_fail(talk, PQerrorMessage(talk->conn));
+		return;
+	}
+	talk->wait_for = WL_SOCKET_READABLE |
+		(unsent > 0 ? WL_SOCKET_WRITEABLE : 0);
+	while (talk->phase != TALK_OVER && !PQisBusy(talk->conn))
+		if (!talk_result(talk))
+			return;
+}
+
+/*
+ * Looks at one result.  False when it was the last or the server said no.
+ */
+static bool
+talk_result(Talk *talk)
+{
+	const char *refusal;
+
+	talk->result = PQgetResult(talk->conn);
+	if (talk->result == NULL)
+	{
+		talk_next(talk);
+		return false;
+	}
+	switch (PQresultStatus(talk->result))
+	{
+		case PGRES_TUPLES_OK:
+			if (talk->phase == TALK_ASK)
+				keep_values(talk);
+			break;
+		case PGRES_COMMAND_OK:
+			break;
+		default:
+			refusal = PQresultErrorField(talk->result,
+										 PG_DIAG_MESSAGE_PRIMARY);
+			talk_fail(talk, refusal != NULL ? refusal :
+					  PQerrorMessage(talk->conn));
+			return false;
+	}
+	PQclear(talk->result);
+	talk->result = NULL;
+	return true;
+}
+
+/* A command is done: on to the next one. */
+static void
+talk_next(Talk *talk)
+{
+	const RemoteQuestion *question = talk->question;
+
+	switch (talk->phase)
+	{
+		case TALK_BEGIN:
+			talk_sent(talk, TALK_ASK,
+					  PQsendQueryParams(talk->conn, question->statement,
+										question->narguments, NULL,
+										question->arguments, NULL, NULL, 0));
+			break;
+		case TALK_ASK:
+			talk_sent(talk, TALK_COMMIT, PQsendQuery(talk->conn, "COMMIT"));
+			break;
+		default:
+			talk_end(talk);
+			break;
+	}
+}
+
+/*
+ * A command is on its way, or was not taken.
+ */
+static void
+talk_sent(Talk *talk, TalkPhase phase, int sent)
+{
+	if (sent == 0 || PQflush(talk->conn) < 0)
+	{
+		/*
+		 * LCOV_EXCL_START: libpq refuses only without memory or on a
+		 * connection that is known to be bad.  Since PostgreSQL 12 a failed
+		 * write is not reported before the next read, which is tested.
+		 */
+		talk_fail(talk, PQerrorMessage(talk->conn));
+		return;
+		/* LCOV_EXCL_STOP */
+	}
+	talk->phase = phase;
+	talk->wait_for = WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE;
+}
+
+/*
+ * Keeps the first row.  What is no text of ours ends the conversation.
+ */
+static void
+keep_values(Talk *talk)
+{
+	RemoteAnswer *answer = talk->answer;
+
+	if (PQntuples(talk->result) == 0)
+		return;
+	answer->nvalues = PQnfields(talk->result);
+	answer->values = palloc0(answer->nvalues * sizeof(char *));
+	for (int i = 0; i < answer->nvalues; i++)
+	{
+		const char *value = PQgetvalue(talk->result, 0, i);
+
+		if (PQgetisnull(talk->result, 0, i))
+			continue;
+		answer->values[i] = pstrdup(value);
+		if (remote_is_text(value, PQgetlength(talk->result, 0, i)))
+			continue;
+		talk_fail(talk, REMOTE_NO_TEXT);
+		return;
+	}
+}
+
+/*
+ * Gives up on the server: its time is over.
+ */
+void
+talk_expire(Talk *talk)
+{
+	const char *name = talk->phase != TALK_RESOLVE ? NULL :
+		remote_hosts_unknown(talk->hosts);
+
+	if (name == NULL)
+		talk_fail(talk, psprintf("no answer within %d ms",
+								 setting_remote_timeout));
+	else
+		talk_fail(talk, psprintf("could not translate host name \"%s\" to "
+								 "address within %d ms", name,
+								 setting_remote_timeout));
+}
+
+/*
+ * Ends the conversation with an error; then there are no values.
+ */
+static void
+talk_fail(Talk *talk, const char *error)
+{
+	talk->answer->nvalues = 0;
+	talk->answer->error = remote_clean_message(error);
+	talk_end(talk);
+}
+
+/* Ends the conversation, well or not. */
+static void
+talk_end(Talk *talk)
+{
+	talk->answer->milliseconds = talk_now() - talk->started;
+	talk->phase = TALK_OVER;
+	talk_close(talk);
+}
+
+/* Gives back what the conversation holds; also twice. */
+void
+talk_close(Talk *talk)
+{
+	if (talk->result != NULL)
+		PQclear(talk->result);
+	talk->result = NULL;
+	if (talk->conn != NULL)
+		PQfinish(talk->conn);
+	talk->conn = NULL;
+	if (talk->holds_fd)
+		ReleaseExternalFD();
+	talk->holds_fd = false;
+}
+
+/* Notices of other servers are not ours to show. */
+static void
+ignore_notice(void *arg, const char *message)
+{
+}
+
+/* The time, for differences only. */
+double
+talk_now(void)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return INSTR_TIME_GET_MILLISEC(now);
+}

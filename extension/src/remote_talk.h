@@ -1,0 +1,51 @@
+/*
+ * remote_talk.h
+ *		The conversation with one server: what remote_talk.c offers.
+ *
+ * The only header with a type of libpq.
+ */
+#ifndef SHARDRING_REMOTE_TALK_H
+#define SHARDRING_REMOTE_TALK_H
+
+#include "remote.h"
+
+#include "libpq-fe.h"
+
+#include "remote_hosts.h"
+
+typedef enum TalkPhase
+{
+	TALK_NOT_STARTED,
+	TALK_RESOLVE,				/* no connection yet, so no socket */
+	TALK_CONNECT,
+	TALK_BEGIN,
+	TALK_ASK,
+	TALK_COMMIT,
+	TALK_OVER
+} TalkPhase;
+
+/* The conversation with one server.  Begins as zeros and the first two. */
+typedef struct Talk
+{
+	const RemoteQuestion *question;
+	RemoteAnswer *answer;
+	TalkPhase	phase;
+	bool		holds_fd;		/* an external one, for the connection */
+	RemoteAddress address;
+	RemoteHosts *hosts;			/* NULL: none of them is a name */
+	PGconn	   *conn;
+	PGresult   *result;			/* being looked at */
+	uint32		wait_for;		/* WL_SOCKET_* */
+	double		started;
+	double		deadline;
+} Talk;
+
+extern void talk_start(Talk *talk, Resolver *resolver);
+extern bool talk_is_running(const Talk *talk);
+extern void talk_resolved(Talk *talk);
+extern void talk_advance(Talk *talk);
+extern void talk_expire(Talk *talk);
+extern void talk_close(Talk *talk);
+extern double talk_now(void);
+
+#endif							/* SHARDRING_REMOTE_TALK_H */

@@ -1,0 +1,403 @@
+/*
+ * resolve.c
+ *		Host names to addresses, many at once and without waiting for any.
+ *
+ * libc resolves a name in a call that nothing ends before its own time, so
+ * the call is made in a thread, and the backend looks now and then whether it
+ * is done.  Why threads are sound here, in a process that knows none:
+ *	- a thread runs look_up() and nothing else: getaddrinfo() on memory of
+ *	  malloc(), then this file's mutex.  No function and no variable of
+ *	  PostgreSQL, so no palloc, no ereport, no latch; errno is its own;
+ *	- it is started with all signals blocked, so every handler goes on running
+ *	  in the backend's own thread;
+ *	- what both sides see is a Lookup, changed under the mutex and freed by
+ *	  whoever lets go of it last.  Nothing waits or fails while the mutex is
+ *	  held, and no handler takes it;
+ *	- a thread that nobody waits for any more is left to end by itself.  It has
+ *	  no descriptor of ours, so none can be closed or used again under it;
+ *	- getaddrinfo() may run beside anything that changes neither the locale of
+ *	  characters nor the list of environment variables.  A backend changes
+ *	  them only while it starts: SET lc_messages gives another value to a
+ *	  variable that has been there since;
+ *	- a process that ends while a thread is in libc leaves without the cleaning
+ *	  up of libraries, which the thread may be using.
+ */
+#include "resolve.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "storage/ipc.h"
+
+/*
+ * Threads of one session, those that nobody waits for any more included.
+ * There is never more than one for a name.
+ */
+#define MOST_THREADS	64
+
+/* Of each: libc takes its buffers from there, and so may what it loads. */
+#define STACK_BYTES		(1024 * 1024)
+
+/* A call of getaddrinfo(). */
+typedef struct Lookup
+{
+	struct Lookup *next;		/* in running */
+	int			holders;		/* its thread, and each HostName */
+	bool		done;			/* then nothing below changes any more */
+	int			failure;		/* what getaddrinfo() returned */
+	int			system_error;	/* errno, if that was EAI_SYSTEM */
+	struct addrinfo *found;
+	char		name[];
+} Lookup;
+
+/* Guards the two below, and every Lookup that is not done. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static Lookup *running = NULL;
+static int	nrunning = 0;
+
+/* How this process ends, once proc_exit() has begun. */
+static bool exits = false;
+static int	exit_status;
+
+static void begin(HostName *host);
+static bool join_running(HostName *host);
+static int	count_running(void);
+static Lookup *new_lookup(const char *name);
+static int	start_thread(Lookup *lookup);
+static void *look_up(void *arg);
+static void remove_running(Lookup *lookup);
+static bool look_whether_done(HostName *host);
+static void keep_result(HostName *host);
+static char *address_text(const struct addrinfo *found);
+static void let_go(Lookup *lookup);
+static void leave_threads_alone(void);
+static void note_exit(int code, Datum arg);
+static void exit_beside_threads(void);
+
+/*
+ * Is this a name that libc would have to look up?  Not so are addresses, the
+ * directory or name of a socket, and nothing at all.
+ */
+bool
+resolve_is_name(const char *host)
+{
+	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST};
+	struct addrinfo *found;
+
+	if (host[0] == '\0' || host[0] == '/' || host[0] == '@')
+		return false;
+	if (getaddrinfo(host, NULL, &hints, &found) != 0)
+		return true;
+	freeaddrinfo(found);
+	return false;
+}
+
+/*
+ * One more name to be resolved; equal ones are one.
+ */
+HostName *
+resolve_add(Resolver *resolver, const char *name)
+{
+	HostName   *host;
+	ListCell   *cell;
+
+	foreach(cell, resolver->names)
+	{
+		host = lfirst(cell);
+		if (strcmp(host->name, name) == 0)
+			return host;
+	}
+	host = palloc0(sizeof(HostName));
+	host->name = pstrdup(name);
+	resolver->names = lappend(resolver->names, host);
+	return host;
+}
+
+/*
+ * Starts as many threads as may be, and keeps what others have found.  True
+ * while there are names that are not known.
+ */
+bool
+resolve_go_on(Resolver *resolver)
+{
+	bool		unknown = false;
+	ListCell   *cell;
+
+	foreach(cell, resolver->names)
+	{
+		HostName   *host = lfirst(cell);
+
+		if (!host->known && host->lookup == NULL)
+			begin(host);
+		if (host->lookup != NULL && look_whether_done(host))
+			keep_result(host);
+		unknown |= !host->known;
+	}
+	return unknown;
+}
+
+/*
+ * Waits for none of them any more; also after an error, and twice.
+ */
+void
+resolve_abandon(Resolver *resolver)
+{
+	ListCell   *cell;
+
+	foreach(cell, resolver->names)
+	{
+		HostName   *host = lfirst(cell);
+
+		if (host->lookup != NULL)
+			let_go(host->lookup);
+		host->lookup = NULL;
+	}
+}
+
+/*
+ * Has the name looked up, if there may be one more thread.  Where none can be
+ * started and none will end, the name has an error.
+ */
+static void
+begin(HostName *host)
+{
+	Lookup	   *lookup;
+	int			failure;
+
+	if (join_running(host) || count_running() >= MOST_THREADS)
+		return;
+	leave_threads_alone();
+	lookup = new_lookup(host->name);
+	failure = lookup == NULL ? ENOMEM : start_thread(lookup);
+	if (failure == 0)
+		host->lookup = lookup;
+	else if (count_running() == 0)
+	{
+		host->known = true;
+		host->error = psprintf("could not start a thread: %s",
+							   strerror(failure));
+	}
+}
+
+/*
+ * Somebody may have given up on this name before it was known.
+ */
+static bool
+join_running(HostName *host)
+{
+	pthread_mutex_lock(&mutex);
+	for (Lookup *lookup = running; lookup != NULL; lookup = lookup->next)
+		if (strcmp(lookup->name, host->name) == 0)
+		{
+			lookup->holders++;
+			host->lookup = lookup;
+			break;
+		}
+	pthread_mutex_unlock(&mutex);
+	return host->lookup != NULL;
+}
+
+static int
+count_running(void)
+{
+	int			count;
+
+	pthread_mutex_lock(&mutex);
+	count = nrunning;
+	pthread_mutex_unlock(&mutex);
+	return count;
+}
+
+/* Memory that outlives a transaction; NULL when there is none. */
+static Lookup *
+new_lookup(const char *name)
+{
+	size_t		size = strlen(name) + 1;
+	Lookup	   *lookup = calloc(1, sizeof(Lookup) + size);
+
+	if (lookup != NULL)
+		memcpy(lookup->name, name, size);
+	return lookup;
+}
+
+/*
+ * Starts the thread of a lookup; the caller and the thread hold it then.
+ * After an error, which is returned, the lookup is no more.
+ */
+static int
+start_thread(Lookup *lookup)
+{
+	pthread_attr_t attributes;
+	pthread_t	thread;
+	sigset_t	all;
+	sigset_t	before;
+	int			failure = pthread_attr_init(&attributes);
+
+	if (failure != 0)
+	{
+		/* LCOV_EXCL_START: this function of glibc does not fail */
+		free(lookup);
+		return failure;
+		/* LCOV_EXCL_STOP */
+	}
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	pthread_mutex_lock(&mutex);
+	lookup->holders = 2;
+	lookup->next = running;
+	running = lookup;
+	nrunning++;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	failure = pthread_create(&thread, &attributes, look_up, lookup);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (failure != 0)
+		remove_running(lookup);
+	pthread_mutex_unlock(&mutex);
+	pthread_attr_destroy(&attributes);
+	if (failure != 0)
+		free(lookup);
+	return failure;
+}
+
+/*
+ * What a thread does.
+ */
+static void *
+look_up(void *arg)
+{
+	Lookup	   *lookup = arg;
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+	struct addrinfo *found = NULL;
+	int			failure = getaddrinfo(lookup->name, NULL, &hints, &found);
+	int			system_error = errno;
+
+	pthread_mutex_lock(&mutex);
+	lookup->failure = failure;
+	lookup->system_error = system_error;
+	lookup->found = failure == 0 ? found : NULL;
+	lookup->done = true;
+	remove_running(lookup);
+	pthread_mutex_unlock(&mutex);
+	let_go(lookup);
+	return NULL;
+}
+
+/* The caller holds the mutex. */
+static void
+remove_running(Lookup *lookup)
+{
+	Lookup	  **link = &running;
+
+	while (*link != lookup)
+		link = &(*link)->next;
+	*link = lookup->next;
+	nrunning--;
+}
+
+static bool
+look_whether_done(HostName *host)
+{
+	bool		done;
+
+	pthread_mutex_lock(&mutex);
+	done = host->lookup->done;
+	pthread_mutex_unlock(&mutex);
+	return done;
+}
+
+/*
+ * Copies what the thread has found, in the words of libpq where it failed.
+ */
+static void
+keep_result(HostName *host)
+{
+	Lookup	   *lookup = host->lookup;
+	const char *reason = gai_strerror(lookup->failure);
+
+	if (lookup->failure == EAI_SYSTEM)
+		reason = strerror(lookup->system_error);
+	for (struct addrinfo *found = lookup->found; found != NULL;
+		 found = found->ai_next)
+	{
+		char	   *address = address_text(found);
+
+		if (address != NULL)
+			host->addresses = lappend(host->addresses, address);
+	}
+	if (host->addresses == NIL)
+		host->error = psprintf("could not translate host name \"%s\" to "
+							   "address: %s", host->name, reason);
+	host->known = true;
+	host->lookup = NULL;
+	let_go(lookup);
+}
+
+/* Digits that libpq can read without asking anybody; NULL: there are none. */
+static char *
+address_text(const struct addrinfo *found)
+{
+	char		text[NI_MAXHOST];
+
+	if (getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof(text),
+					NULL, 0, NI_NUMERICHOST) != 0)
+		return NULL;			/* LCOV_EXCL_LINE: libc gave it to us */
+	return pstrdup(text);
+}
+
+/*
+ * One holder less, in either thread; the last one frees it.
+ */
+static void
+let_go(Lookup *lookup)
+{
+	bool		last;
+
+	pthread_mutex_lock(&mutex);
+	last = --lookup->holders == 0;
+	pthread_mutex_unlock(&mutex);
+	if (!last)
+		return;
+	if (lookup->found != NULL)
+		freeaddrinfo(lookup->found);
+	free(lookup);
+}
+
+/*
+ * Before the first thread: sees to it that the process can end beside one.
+ */
+static void
+leave_threads_alone(void)
+{
+	static bool registered = false;
+
+	if (registered)
+		return;
+	on_proc_exit(note_exit, (Datum) 0);
+	(void) atexit(exit_beside_threads);
+	registered = true;
+}
+
+static void
+note_exit(int code, Datum arg)
+{
+	exits = true;
+	exit_status = code;
+}
+
+/*
+ * The last thing that proc_exit() does is to call exit(), which calls this
+ * one before what was there earlier: nothing of PostgreSQL's is left out.
+ */
+static void
+exit_beside_threads(void)
+{
+	if (exits && count_running() > 0)
+		/* LCOV_EXCL_START: exit() would write down that it was reached */
+		_exit(exit_status);
+	/* LCOV_EXCL_STOP */
+}
