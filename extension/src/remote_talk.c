@@ -6,9 +6,18 @@
  *	- nothing blocks: every function does what can be done now, and says in
  *	  wait_for what it needs next;
  *	- a question is one transaction.  Whatever goes wrong with a server is
- *	  its answer, and no error here; nothing it sends is believed to be text.
+ *	  its answer, and no error here; nothing it sends is believed to be text,
+ *	  or to be as short as what was asked for.
  */
 #include "remote_talk.h"
+
+#include <sys/ioctl.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#if __GLIBC_PREREQ(2, 33)
+#define HEAP_CAN_BE_ASKED
+#endif
+#endif
 
 #include "miscadmin.h"
 #include "portability/instr_time.h"
@@ -18,14 +27,35 @@
 /* How often the other side looks whether we are still there, ms. */
 #define CHECK_INTERVAL	500
 
+/*
+ * What one server may say.  All that is asked today has one row of less than
+ * a kilobyte.
+ */
+#define MOST_ROWS		1000
+#define MOST_BYTES		((Size) 1024 * 1024)
+
+/*
+ * What libpq may allocate to look at a message of that size: its buffer
+ * doubles, and then there is the row.
+ */
+#define MOST_FOR_A_LOOK	(4 * MOST_BYTES)
+
 static void talk_dial(Talk *talk);
 static void talk_connect(Talk *talk);
 static void talk_fail_to_connect(Talk *talk);
 static void talk_begin(Talk *talk);
 static void talk_listen(Talk *talk);
+static bool talk_consume(Talk *talk);
+static void talk_count(Talk *talk, int before);
+static int	bytes_waiting(const Talk *talk);
+static bool talk_has_result(Talk *talk);
+static Size heap_in_use(void);
+static bool talk_says_too_much(Talk *talk);
 static bool talk_result(Talk *talk);
 static void talk_next(Talk *talk);
+static void talk_ask(Talk *talk);
 static void talk_sent(Talk *talk, TalkPhase phase, int sent);
+static void keep_row(Talk *talk);
 static void keep_values(Talk *talk);
 static void talk_fail(Talk *talk, const char *error);
 static void talk_end(Talk *talk);
@@ -114,7 +144,13 @@ talk_advance(Talk *talk)
 static void
 talk_connect(Talk *talk)
 {
-	switch (PQconnectPoll(talk->conn))
+	int			before = bytes_waiting(talk);
+	PostgresPollingStatusType status = PQconnectPoll(talk->conn);
+
+	talk_count(talk, before);
+	if (talk_says_too_much(talk))
+		return;
+	switch (status)
 	{
 		case PGRES_POLLING_READING:
 			talk->wait_for = WL_SOCKET_READABLE;
@@ -185,16 +221,93 @@ talk_listen(Talk *talk)
 {
 	int			unsent = PQflush(talk->conn);
 
-	if (unsent < 0 || PQconsumeInput(talk->conn) == 0)
+	if (unsent < 0 || !talk_consume(talk))
 	{
 		talk_fail(talk, PQerrorMessage(talk->conn));
 		return;
 	}
 	talk->wait_for = WL_SOCKET_READABLE |
 		(unsent > 0 ? WL_SOCKET_WRITEABLE : 0);
-	while (talk->phase != TALK_OVER && !PQisBusy(talk->conn))
+	while (talk->phase != TALK_OVER && talk_has_result(talk))
 		if (!talk_result(talk))
 			return;
+}
+
+/* Lets libpq read. */
+static bool
+talk_consume(Talk *talk)
+{
+	int			before = bytes_waiting(talk);
+	bool		fine = PQconsumeInput(talk->conn) != 0;
+
+	talk_count(talk, before);
+	return fine;
+}
+
+/*
+ * Counts what libpq has read since so much was waiting, at least: more may
+ * have come meanwhile.
+ */
+static void
+talk_count(Talk *talk, int before)
+{
+	talk->arrived += Max(before - bytes_waiting(talk), 0);
+}
+
+/* What has arrived and was not read; encrypted, it is a little more. */
+static int
+bytes_waiting(const Talk *talk)
+{
+	int			waiting = 0;
+
+	(void) ioctl(PQsocket(talk->conn), FIONREAD, &waiting);
+	return waiting;
+}
+
+/*
+ * Lets libpq look at what has arrived; true when there is a result.  When it
+ * sees the first bytes of a message it makes room for all of it, so a message
+ * that is too long shows before it is read.
+ */
+static bool
+talk_has_result(Talk *talk)
+{
+	Size		before = heap_in_use();
+	bool		has_result = !PQisBusy(talk->conn);
+
+	if (heap_in_use() > before + MOST_FOR_A_LOOK)
+		talk->arrived += MOST_FOR_A_LOOK;
+	return !talk_says_too_much(talk) && has_result;
+}
+
+/*
+ * Bytes that malloc() has given away; 0 where it does not tell.
+ */
+static Size
+heap_in_use(void)
+{
+#ifdef HEAP_CAN_BE_ASKED
+	struct mallinfo2 heap = mallinfo2();
+
+	return heap.uordblks + heap.hblkhd;
+#else
+	return 0;
+#endif
+}
+
+/*
+ * Ends the conversation when the server has said more than it may: in rows,
+ * in bytes of rows, or in bytes of whatever it was.
+ */
+static bool
+talk_says_too_much(Talk *talk)
+{
+	if (talk->rows <= MOST_ROWS && talk->bytes <= MOST_BYTES &&
+		talk->arrived <= MOST_BYTES)
+		return false;
+	talk_fail(talk, psprintf("the answer has more than %d rows or %zu bytes",
+							 MOST_ROWS, MOST_BYTES));
+	return true;
 }
 
 /*
@@ -213,10 +326,10 @@ talk_result(Talk *talk)
 	}
 	switch (PQresultStatus(talk->result))
 	{
-		case PGRES_TUPLES_OK:
-			if (talk->phase == TALK_ASK)
-				keep_values(talk);
+		case PGRES_SINGLE_TUPLE:
+			keep_row(talk);
 			break;
+		case PGRES_TUPLES_OK:
 		case PGRES_COMMAND_OK:
 			break;
 		default:
@@ -235,15 +348,10 @@ talk_result(Talk *talk)
 static void
 talk_next(Talk *talk)
 {
-	const RemoteQuestion *question = talk->question;
-
 	switch (talk->phase)
 	{
 		case TALK_BEGIN:
-			talk_sent(talk, TALK_ASK,
-					  PQsendQueryParams(talk->conn, question->statement,
-										question->narguments, NULL,
-										question->arguments, NULL, NULL, 0));
+			talk_ask(talk);
 			break;
 		case TALK_ASK:
 			talk_sent(talk, TALK_COMMIT, PQsendQuery(talk->conn, "COMMIT"));
@@ -252,6 +360,20 @@ talk_next(Talk *talk)
 			talk_end(talk);
 			break;
 	}
+}
+
+/*
+ * Asks, and wants the rows one by one.
+ */
+static void
+talk_ask(Talk *talk)
+{
+	const RemoteQuestion *question = talk->question;
+	int			sent = PQsendQueryParams(talk->conn, question->statement,
+										 question->narguments, NULL,
+										 question->arguments, NULL, NULL, 0);
+
+	talk_sent(talk, TALK_ASK, sent && PQsetSingleRowMode(talk->conn));
 }
 
 /*
@@ -276,6 +398,19 @@ talk_sent(Talk *talk, TalkPhase phase, int sent)
 }
 
 /*
+ * A row has come: the first one is kept, and too many are too much.
+ */
+static void
+keep_row(Talk *talk)
+{
+	talk->rows++;
+	for (int i = 0; i < PQnfields(talk->result); i++)
+		talk->bytes += PQgetlength(talk->result, 0, i);
+	if (!talk_says_too_much(talk) && talk->rows == 1)
+		keep_values(talk);
+}
+
+/*
  * Keeps the first row.  What is no text of ours ends the conversation.
  */
 static void
@@ -283,8 +418,6 @@ keep_values(Talk *talk)
 {
 	RemoteAnswer *answer = talk->answer;
 
-	if (PQntuples(talk->result) == 0)
-		return;
 	answer->nvalues = PQnfields(talk->result);
 	answer->values = palloc0(answer->nvalues * sizeof(char *));
 	for (int i = 0; i < answer->nvalues; i++)

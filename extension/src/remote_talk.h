@@ -36,6 +36,9 @@ typedef struct Talk
 	PGconn	   *conn;
 	PGresult   *result;			/* being looked at */
 	uint32		wait_for;		/* WL_SOCKET_* */
+	int			rows;			/* of the answer so far */
+	Size		bytes;			/* of these rows */
+	Size		arrived;		/* at least so many bytes, of anything */
 	double		started;
 	double		deadline;
 } Talk;

@@ -1,0 +1,167 @@
+# long_answers.pl
+#	Shards that answer with more than was asked for: millions of rows, one
+#	huge value, an endless error.  It is an error in the shard's row, and the
+#	backend that asks stays small (VmHWM).
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use IO::Socket::UNIX;
+use POSIX ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Shardring;
+use Test::More;
+
+# The bounds, as the source has them.
+my $source = slurp_file('extension/src/remote_talk.c');
+my ($rows) = $source =~ /^#define MOST_ROWS\s+(\d+)/m
+  or die 'MOST_ROWS not found';
+my ($bytes) = $source =~ /^#define MOST_BYTES\s+\(\(Size\) (\d+) \* 1024\)/m
+  or die 'MOST_BYTES not found';
+$bytes *= 1024;
+my $too_much = "the answer has more than $rows rows or $bytes bytes";
+
+# The asking server is its own shards: databases a and b, by socket and by TCP.
+my $node = PostgreSQL::Test::Cluster->new('long');
+$node->init(extra => [ '--encoding=UTF8', '--locale=C' ]);
+$node->append_conf('postgresql.conf', "$_\n")
+  foreach ("listen_addresses = '127.0.0.1'", 'shared_buffers = 8MB',
+	'autovacuum = off', 'jit = off');
+$node->start;
+my ($dir, $port) = ($node->host, $node->port);
+$node->safe_psql('postgres', q{
+	CREATE EXTENSION shardring;
+	CREATE FOREIGN DATA WRAPPER wrapper});
+foreach my $shard ([ 'a', $dir ], [ 'b', '127.0.0.1' ])
+{
+	my ($name, $host) = @$shard;
+	$node->safe_psql('postgres', "CREATE DATABASE $name");
+	$node->safe_psql($name, 'CREATE EXTENSION shardring');
+	$node->safe_psql('postgres', qq{
+		CREATE SERVER $name FOREIGN DATA WRAPPER wrapper
+		OPTIONS (host '$host', port '$port', dbname '$name')});
+}
+
+my $session = open_session($node);
+my $pid = step($session, 'SELECT pg_backend_pid()');
+step($session, "SET shardring.remote_timeout = '2 min'");
+
+# What both shards say to a statement.
+sub ask
+{
+	my ($statement) = @_;
+	return step($session, 'SELECT a.server, coalesce(a.error,'
+		  . " left(a.answer[1], 20)) FROM shardring_internal.ask_servers("
+		  . "'{a,b}', \$ask\$$statement\$ask\$, '{}') AS a");
+}
+
+sub both
+{
+	my ($answer) = @_;
+	return "a|$answer\nb|$answer";
+}
+
+is(ask('SELECT 1'), both('1'), 'an answer');
+my $before = status_kb($pid, 'VmHWM');
+
+sub stays_small
+{
+	my ($what) = @_;
+	my $grown = status_kb($pid, 'VmHWM') - $before;
+	cmp_ok($grown, '<=', 16 * 1024, "$what: VmHWM has grown by $grown kB");
+	return;
+}
+
+# ---------- up to the bounds ----------
+
+my $half = $bytes / 2;
+is(ask("SELECT i FROM generate_series(1, $rows) AS i"), both('1'),
+	"$rows rows: the first");
+is(ask("SELECT repeat('x', $half)"), both('x' x 20), "$half bytes");
+stays_small('up to the bounds');
+
+# ---------- beyond ----------
+
+my $more = $rows + 1;
+foreach my $case (
+	[ "$more rows", "SELECT i FROM generate_series(1, $more) AS i" ],
+	[ 'millions of rows', 'SELECT i FROM generate_series(1, 5000000) AS i' ],
+	[ 'more bytes', "SELECT repeat('x', $bytes + 1)" ],
+	[ 'more bytes in rows', "SELECT repeat('x', $bytes / 4)"
+		  . ' FROM generate_series(1, 5)' ],
+	[ 'more bytes in columns', 'SELECT '
+		  . join(',', map { "repeat('x', $bytes / 4)" } 1 .. 5) ],
+	[ 'a huge value', "SELECT repeat('x', 500000000)" ],
+	[ 'a huge error', q{DO $$ BEGIN RAISE EXCEPTION USING MESSAGE =
+		repeat('x', 500000000); END $$} ],
+	[ 'no end of notices', q{DO $$ BEGIN FOR i IN 1 .. 10000 LOOP
+		RAISE NOTICE '%', repeat('x', 10000); END LOOP; END $$} ])
+{
+	my ($what, $statement) = @$case;
+	is(ask($statement), both($too_much), $what);
+	stays_small($what);
+}
+is(ask('SELECT 1'), both('1'), 'and then an answer again');
+
+# A server that has no end of settings to tell, before it can be asked.
+my $talker_dir = PostgreSQL::Test::Utils::tempdir_short;
+my $listener = IO::Socket::UNIX->new(
+	Local => "$talker_dir/.s.PGSQL.5432", Listen => 1)
+  or die "cannot listen: $!";
+my $talker = fork // die "cannot fork: $!";
+if ($talker == 0)
+{
+	local $SIG{PIPE} = 'IGNORE';
+	my $client = $listener->accept;
+	$client->sysread(my $heard, 8192);
+	$client->syswrite(pack 'a N N', 'R', 8, 0);
+	my $setting = "name\0" . 'x' x 10_000 . "\0";
+	my $message = pack('a N', 'S', 4 + length $setting) . $setting;
+	1 while $client->syswrite($message);
+	POSIX::_exit(0);
+}
+$node->safe_psql('postgres', qq{
+	CREATE SERVER talker FOREIGN DATA WRAPPER wrapper
+	OPTIONS (host '$talker_dir', port '5432')});
+is( step($session, 'SELECT a.error FROM shardring_internal.ask_servers('
+		  . "'{talker}', 'SELECT 1', '{}') AS a"),
+	$too_much, 'no end of settings');
+waitpid $talker, 0;
+stays_small('settings');
+
+# ---------- what we ask ourselves ----------
+
+step($session, q{
+	SELECT shardring.create_ring('r');
+	SELECT shardring.add_group('r', 'g', ARRAY['a', 'b']);
+	SELECT shardring.activate('r')});
+my $push = 'SELECT p.shard, p.ok, p.error'
+  . " FROM shardring.push_version('r', 1) AS p";
+is(step($session, $push), "a|t|\nb|t|", 'a version is pushed');
+$node->safe_psql('a', q{
+	DROP EXTENSION shardring;
+	CREATE SCHEMA shardring;
+	CREATE FUNCTION shardring.receive_version(jsonb, boolean)
+	RETURNS TABLE (active_version int, fingerprint text) LANGUAGE sql AS
+	$$ SELECT i, 'x' FROM generate_series(1, 5000000) AS i $$;
+	CREATE FUNCTION shardring.version_fingerprint(text, int) RETURNS text
+	LANGUAGE sql AS $$ SELECT repeat('x', 500000000) $$;
+	CREATE VIEW shardring.ring AS SELECT 'r' AS ring, 1 AS active_version});
+is(step($session, $push), "a|f|$too_much\nb|t|",
+	'a push to a shard that is another thing now');
+stays_small('a push');
+is( step($session, 'SELECT s.shard, s.error, s.active_version'
+		  . " FROM shardring.shard_status('r') AS s"),
+	"a|$too_much|\nb||", 'asking it');
+stays_small('a status');
+ok( $node->poll_query_until('postgres', q{
+		SELECT count(*) = 0 FROM pg_stat_activity
+		WHERE application_name = 'shardring'}),
+	'no session is left');
+
+$session->quit;
+$node->stop;
+done_testing();
