@@ -13,8 +13,8 @@
  *	  walsenders.
  *
  * The wait is a poll, so that a cancel and the timeout end it at once, and
- * so that two sessions that wait for each other both come to an end.  Whatever
- * else ends it says in its context who was waited for.
+ * so that two sessions that wait for each other both come to an end.  If
+ * anything else ends it, the error context names the transactions.
  */
 #include "shardring.h"
 
@@ -38,14 +38,14 @@
 #define SHORTEST_NAP	1L		/* ms */
 #define LONGEST_NAP		100L
 
-/* What is waited for, and what to say of it. */
+/* What is waited for, and how it is described. */
 typedef struct Drain
 {
 	const char *ring;
 	int32		version;
 	VirtualTransactionId *open;
 	int			n;
-	MemoryContext context;		/* of the next two; NULL: not looked yet */
+	MemoryContext context;		/* of the next two; NULL: not known yet */
 	char	   *pids;
 	char	   *prepared;
 } Drain;
@@ -220,7 +220,7 @@ is_walsender(int pid)
 }
 
 /*
- * Returns when none is open any more.
+ * Returns when all have ended.
  */
 static void
 drain_wait(Drain *drain, TimestampTz deadline)
@@ -241,8 +241,9 @@ drain_wait(Drain *drain, TimestampTz deadline)
 }
 
 /*
- * Looks who they are, while it can be asked: an error context cannot.  What
- * was known stays until more is known, since this may be cancelled, too.
+ * Describes the open transactions for the error context, which cannot run
+ * queries.  The old description is kept until the new one is complete, since
+ * this can be cancelled, too.
  */
 static void
 drain_describe(Drain *drain)
@@ -263,7 +264,8 @@ drain_describe(Drain *drain)
 }
 
 /*
- * Whatever ends the wait, a statement_timeout for one: for whom it was.
+ * Adds the open transactions to the error that ends the wait, for example
+ * that of statement_timeout.
  */
 static void
 drain_context(void *arg)
@@ -271,14 +273,14 @@ drain_context(void *arg)
 	const Drain *drain = arg;
 
 	if (drain->context != NULL && geterrcode() != ERRCODE_LOCK_NOT_AVAILABLE)
-		errcontext("wait for transactions that may use a version of ring "
-				   "\"%s\" before %d; processes: %s; prepared transactions: "
-				   "%s", drain->ring, drain->version, drain->pids,
-				   drain->prepared);
+		errcontext("waiting for transactions that may use a version of ring "
+				   "\"%s\" older than %d; processes: %s; "
+				   "prepared transactions: %s", drain->ring,
+				   drain->version, drain->pids, drain->prepared);
 }
 
 /*
- * Moves those that are open still to the front, and counts them.
+ * Moves those that are still open to the front, and counts them.
  */
 static int
 drain_still_open(VirtualTransactionId *open, int n)
@@ -315,7 +317,8 @@ drain_give_up(const Drain *drain)
 	ereport(ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 			 errmsg("transactions that may use a version of ring \"%s\" "
-					"before %d are still open", drain->ring, drain->version),
+					"older than %d are still open", drain->ring,
+					drain->version),
 			 errdetail("Processes: %s. Prepared transactions: %s.",
 					   drain->pids, drain->prepared),
 			 errhint("End them, or wait again with a longer timeout.")));

@@ -2,11 +2,11 @@
  * remote.c
  *		Asking many servers at once.
  *
- * This file, remote_talk.c, remote_hosts.c and remote_address.c are the only
- * ones that know libpq.  Rules:
+ * This file and the other remote_*.c files are the only ones that know libpq.
+ * Rules:
  *	- nothing blocks: one loop waits for all sockets, the latch and the nearest
  *	  deadline, and lets a cancel through.  Every server has a deadline of its
- *	  own, shardring.remote_timeout from when it is turned to;
+ *	  own, shardring.remote_timeout from when it is first contacted;
  *	- every connection is closed and its file descriptor given back on every
  *	  way out.  The server ends unfinished work by itself, since it is told to
  *	  check the connection and to limit its time.
@@ -25,7 +25,7 @@
 /* Events that are taken from one wait; more come with the next. */
 #define EVENTS_AT_ONCE	64
 
-/* Between two looks at names that are being resolved, ms. */
+/* Pauses between checks of names that are being resolved, ms. */
 #define SHORTEST_NAP	1
 #define LONGEST_NAP		16
 
@@ -34,7 +34,7 @@ typedef struct Talks
 {
 	Talk	   *talks;
 	int			n;
-	int			started;		/* the first so many */
+	int			started;		/* this many, from the first */
 	Resolver	resolver;
 	int			nap;			/* 0: no name is being resolved */
 	WaitEventSet *set;
@@ -142,8 +142,8 @@ count_running(const Talks *talks)
 }
 
 /*
- * Goes on with names, and with those that waited for them.  The next look is
- * soon at first: most names are known at once.
+ * Collects names that have been resolved, and connects to their servers.  The
+ * first pauses are short, since most names are resolved at once.
  */
 static void
 resolve_for_talks(Talks *talks)
@@ -192,7 +192,7 @@ wait_for_talks(Talks *talks)
 	}
 }
 
-/* Milliseconds until the nearest deadline, or the next look at names. */
+/* Milliseconds until the nearest deadline, or the next check of names. */
 static long
 time_to_wait(const Talks *talks)
 {

@@ -23,8 +23,8 @@ static char **split_list(const char *list, int *n);
 static void append_item(StringInfo list, const char *item, bool first);
 
 /*
- * The hosts of a server, with those names in the resolver that must be looked
- * up; NULL when there are none.
+ * The hosts of a server, whose names it adds to the resolver; NULL if no host
+ * is a name.
  */
 RemoteHosts *
 remote_hosts_find(RemoteAddress *address, Resolver *resolver)
@@ -56,7 +56,7 @@ remote_hosts_find(RemoteAddress *address, Resolver *resolver)
 }
 
 /*
- * A name that is not known yet; NULL when all are.
+ * A name that is not resolved yet, or NULL.
  */
 const char *
 remote_hosts_unknown(const RemoteHosts *hosts)
@@ -68,8 +68,8 @@ remote_hosts_unknown(const RemoteHosts *hosts)
 }
 
 /*
- * Adds to the address what was found, when all names are known.  Names that
- * could not be resolved are left out; when nothing is left, why is returned.
+ * Adds the addresses, once all names are resolved.  Names that could not be
+ * resolved are left out; if no host is left, returns the first error.
  */
 const char *
 remote_hosts_put(const RemoteHosts *hosts, RemoteAddress *address)
@@ -111,8 +111,8 @@ remote_hosts_put(const RemoteHosts *hosts, RemoteAddress *address)
 }
 
 /*
- * What libpq says when it could not connect, and what it does not know: the
- * names of the addresses, and which of them had none.
+ * Adds to libpq's connection error what libpq does not know: the host names,
+ * and the errors of those that were not resolved.
  */
 const char *
 remote_hosts_explain(const RemoteHosts *hosts, const char *error)
@@ -128,8 +128,8 @@ remote_hosts_explain(const RemoteHosts *hosts, const char *error)
 }
 
 /*
- * The lists of libpq by host; NULL where their lengths do not fit, or there
- * is no host.
+ * Splits the lists of hosts, addresses, and ports; NULL if their lengths
+ * differ or there is no host.
  */
 static RemoteHosts *
 split_hosts(PQconninfoOption *options)
@@ -160,9 +160,9 @@ split_hosts(PQconninfoOption *options)
 }
 
 /*
- * What libpq makes of an address, with the defaults of the environment and of
- * a service.  Only a connection tells, so one is made that ends before it
- * begins: there is no such sslmode, and libpq looks at that first.
+ * The options that libpq would use, with defaults from the environment and
+ * from a service.  Only PQconninfo() tells, and it needs a connection; so this
+ * makes one that fails before it begins, since libpq checks sslmode first.
  */
 static PQconninfoOption *
 effective_options(RemoteAddress *address)
@@ -170,7 +170,7 @@ effective_options(RemoteAddress *address)
 	PGconn	   *conn;
 	PQconninfoOption *options;
 
-	remote_add_option(address, "sslmode", "none of them");
+	remote_add_option(address, "sslmode", "no such mode");
 	conn = PQconnectStartParams(address->keywords, address->values, false);
 	address->n--;
 	address->keywords[address->n] = NULL;
@@ -180,7 +180,7 @@ effective_options(RemoteAddress *address)
 	return options;
 }
 
-/* NULL when it is not set, or to nothing. */
+/* NULL if it is not set or empty. */
 static const char *
 option_value(const PQconninfoOption *options, const char *keyword)
 {

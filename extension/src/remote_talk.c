@@ -6,50 +6,24 @@
  *	- nothing blocks: every function does what can be done now, and says in
  *	  wait_for what it needs next;
  *	- a question is one transaction.  Whatever goes wrong with a server is
- *	  its answer, and no error here; nothing it sends is believed to be text,
- *	  or to be as short as what was asked for.
+ *	  its answer, and no error here; nothing it sends is trusted to be text,
+ *	  or to be short.
  */
 #include "remote_talk.h"
-
-#include <sys/ioctl.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#if __GLIBC_PREREQ(2, 33)
-#define HEAP_CAN_BE_ASKED
-#endif
-#endif
 
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/fd.h"
 #include "storage/latch.h"
 
-/* How often the other side looks whether we are still there, ms. */
+/* How often the server checks that we are still connected, ms. */
 #define CHECK_INTERVAL	500
-
-/*
- * What one server may say.  All that is asked today has one row of less than
- * a kilobyte.
- */
-#define MOST_ROWS		1000
-#define MOST_BYTES		((Size) 1024 * 1024)
-
-/*
- * What libpq may allocate to look at a message of that size: its buffer
- * doubles, and then there is the row.
- */
-#define MOST_FOR_A_LOOK	(4 * MOST_BYTES)
 
 static void talk_dial(Talk *talk);
 static void talk_connect(Talk *talk);
 static void talk_fail_to_connect(Talk *talk);
 static void talk_begin(Talk *talk);
 static void talk_listen(Talk *talk);
-static bool talk_consume(Talk *talk);
-static void talk_count(Talk *talk, int before);
-static int	bytes_waiting(const Talk *talk);
-static bool talk_has_result(Talk *talk);
-static Size heap_in_use(void);
 static bool talk_says_too_much(Talk *talk);
 static bool talk_result(Talk *talk);
 static void talk_next(Talk *talk);
@@ -62,7 +36,8 @@ static void talk_end(Talk *talk);
 static void ignore_notice(void *arg, const char *message);
 
 /*
- * Turns to the server.  The caller has a descriptor for the connection.
+ * Begins the conversation.  The caller has reserved a file descriptor for the
+ * connection.
  */
 void
 talk_start(Talk *talk, Resolver *resolver)
@@ -82,7 +57,7 @@ talk_start(Talk *talk, Resolver *resolver)
 	talk_resolved(talk);
 }
 
-/* Has it begun, and not ended? */
+/* Whether the conversation has begun and not ended. */
 bool
 talk_is_running(const Talk *talk)
 {
@@ -90,7 +65,7 @@ talk_is_running(const Talk *talk)
 }
 
 /*
- * Goes on where all of its names are known.
+ * Connects if all host names of the server are resolved.
  */
 void
 talk_resolved(Talk *talk)
@@ -144,10 +119,9 @@ talk_advance(Talk *talk)
 static void
 talk_connect(Talk *talk)
 {
-	int			before = bytes_waiting(talk);
-	PostgresPollingStatusType status = PQconnectPoll(talk->conn);
+	PostgresPollingStatusType status;
 
-	talk_count(talk, before);
+	status = meter_connect(&talk->meter, talk->conn);
 	if (talk_says_too_much(talk))
 		return;
 	switch (status)
@@ -183,9 +157,8 @@ talk_fail_to_connect(Talk *talk)
 }
 
 /*
- * Opens the transaction.  What it must not wait for longer than we do, it is
- * told by settings that end with the transaction: there may be a pooler
- * between us.
+ * Opens the transaction.  Settings that end with it, as there may be a pooler
+ * between us, keep the server from waiting longer than we do.
  */
 static void
 talk_begin(Talk *talk)
@@ -221,97 +194,38 @@ talk_listen(Talk *talk)
 {
 	int			unsent = PQflush(talk->conn);
 
-	if (unsent < 0 || !talk_consume(talk))
+	if (unsent < 0 || !meter_consume(&talk->meter, talk->conn))
 	{
 		talk_fail(talk, PQerrorMessage(talk->conn));
 		return;
 	}
 	talk->wait_for = WL_SOCKET_READABLE |
 		(unsent > 0 ? WL_SOCKET_WRITEABLE : 0);
-	while (talk->phase != TALK_OVER && talk_has_result(talk))
-		if (!talk_result(talk))
+	while (talk->phase != TALK_OVER)
+	{
+		bool		has_result = meter_parse(&talk->meter, talk->conn);
+
+		if (talk_says_too_much(talk) || !has_result || !talk_result(talk))
 			return;
-}
-
-/* Lets libpq read. */
-static bool
-talk_consume(Talk *talk)
-{
-	int			before = bytes_waiting(talk);
-	bool		fine = PQconsumeInput(talk->conn) != 0;
-
-	talk_count(talk, before);
-	return fine;
+	}
 }
 
 /*
- * Counts what libpq has read since so much was waiting, at least: more may
- * have come meanwhile.
- */
-static void
-talk_count(Talk *talk, int before)
-{
-	talk->arrived += Max(before - bytes_waiting(talk), 0);
-}
-
-/* What has arrived and was not read; encrypted, it is a little more. */
-static int
-bytes_waiting(const Talk *talk)
-{
-	int			waiting = 0;
-
-	(void) ioctl(PQsocket(talk->conn), FIONREAD, &waiting);
-	return waiting;
-}
-
-/*
- * Lets libpq look at what has arrived; true when there is a result.  When it
- * sees the first bytes of a message it makes room for all of it, so a message
- * that is too long shows before it is read.
- */
-static bool
-talk_has_result(Talk *talk)
-{
-	Size		before = heap_in_use();
-	bool		has_result = !PQisBusy(talk->conn);
-
-	if (heap_in_use() > before + MOST_FOR_A_LOOK)
-		talk->arrived += MOST_FOR_A_LOOK;
-	return !talk_says_too_much(talk) && has_result;
-}
-
-/*
- * Bytes that malloc() has given away; 0 where it does not tell.
- */
-static Size
-heap_in_use(void)
-{
-#ifdef HEAP_CAN_BE_ASKED
-	struct mallinfo2 heap = mallinfo2();
-
-	return heap.uordblks + heap.hblkhd;
-#else
-	return 0;
-#endif
-}
-
-/*
- * Ends the conversation when the server has said more than it may: in rows,
- * in bytes of rows, or in bytes of whatever it was.
+ * Ends the conversation if the server has sent too many rows, too many bytes
+ * of rows, or too many bytes of anything.
  */
 static bool
 talk_says_too_much(Talk *talk)
 {
-	if (talk->rows <= MOST_ROWS && talk->bytes <= MOST_BYTES &&
-		talk->arrived <= MOST_BYTES)
-		return false;
-	talk_fail(talk, psprintf("the answer has more than %d rows or %zu bytes",
-							 MOST_ROWS, MOST_BYTES));
-	return true;
+	const char *error = meter_error(&talk->meter);
+
+	if (error != NULL)
+		talk_fail(talk, error);
+	return error != NULL;
 }
 
 /*
- * Looks at one result.  False when it was the last or the server said no.
+ * Reads one result.  False when it was the last or an error.
  */
 static bool
 talk_result(Talk *talk)
@@ -344,7 +258,7 @@ talk_result(Talk *talk)
 	return true;
 }
 
-/* A command is done: on to the next one. */
+/* A command has completed: sends the next one. */
 static void
 talk_next(Talk *talk)
 {
@@ -363,7 +277,7 @@ talk_next(Talk *talk)
 }
 
 /*
- * Asks, and wants the rows one by one.
+ * Sends the question; rows are to come one by one.
  */
 static void
 talk_ask(Talk *talk)
@@ -377,7 +291,7 @@ talk_ask(Talk *talk)
 }
 
 /*
- * A command is on its way, or was not taken.
+ * Notes that a command was sent, or ends the conversation if it was not.
  */
 static void
 talk_sent(Talk *talk, TalkPhase phase, int sent)
@@ -398,20 +312,19 @@ talk_sent(Talk *talk, TalkPhase phase, int sent)
 }
 
 /*
- * A row has come: the first one is kept, and too many are too much.
+ * Counts a row; keeps the first one.
  */
 static void
 keep_row(Talk *talk)
 {
-	talk->rows++;
-	for (int i = 0; i < PQnfields(talk->result); i++)
-		talk->bytes += PQgetlength(talk->result, 0, i);
-	if (!talk_says_too_much(talk) && talk->rows == 1)
+	meter_row(&talk->meter, talk->result);
+	if (!talk_says_too_much(talk) && talk->meter.rows == 1)
 		keep_values(talk);
 }
 
 /*
- * Keeps the first row.  What is no text of ours ends the conversation.
+ * Keeps the first row.  Text that is invalid in our encoding ends the
+ * conversation.
  */
 static void
 keep_values(Talk *talk)
@@ -435,7 +348,7 @@ keep_values(Talk *talk)
 }
 
 /*
- * Gives up on the server: its time is over.
+ * Ends the conversation because its deadline has passed.
  */
 void
 talk_expire(Talk *talk)
@@ -472,7 +385,7 @@ talk_end(Talk *talk)
 	talk_close(talk);
 }
 
-/* Gives back what the conversation holds; also twice. */
+/* Releases what the conversation holds; safe to call twice. */
 void
 talk_close(Talk *talk)
 {

@@ -2,7 +2,7 @@
  * remote_talk.h
  *		The conversation with one server: what remote_talk.c offers.
  *
- * The only header with a type of libpq.
+ * This header and remote_meter.h are the only ones with types of libpq.
  */
 #ifndef SHARDRING_REMOTE_TALK_H
 #define SHARDRING_REMOTE_TALK_H
@@ -12,6 +12,7 @@
 #include "libpq-fe.h"
 
 #include "remote_hosts.h"
+#include "remote_meter.h"
 
 typedef enum TalkPhase
 {
@@ -24,7 +25,7 @@ typedef enum TalkPhase
 	TALK_OVER
 } TalkPhase;
 
-/* The conversation with one server.  Begins as zeros and the first two. */
+/* The conversation with one server.  At first only the first two are set. */
 typedef struct Talk
 {
 	const RemoteQuestion *question;
@@ -34,11 +35,9 @@ typedef struct Talk
 	RemoteAddress address;
 	RemoteHosts *hosts;			/* NULL: none of them is a name */
 	PGconn	   *conn;
-	PGresult   *result;			/* being looked at */
+	PGresult   *result;			/* being read */
 	uint32		wait_for;		/* WL_SOCKET_* */
-	int			rows;			/* of the answer so far */
-	Size		bytes;			/* of these rows */
-	Size		arrived;		/* at least so many bytes, of anything */
+	RemoteMeter meter;			/* of what the server sends */
 	double		started;
 	double		deadline;
 } Talk;

@@ -1,26 +1,26 @@
 /*
  * resolve.c
- *		Host names to addresses, many at once and without waiting for any.
+ *		Resolves host names, many at once, without blocking the backend.
  *
- * libc resolves a name in a call that nothing ends before its own time, so
- * the call is made in a thread, and the backend looks now and then whether it
- * is done.  Why threads are sound here, in a process that knows none:
+ * getaddrinfo() cannot be interrupted, so it is called in a thread, and the
+ * backend polls for the result.  Why threads are sound here, in a process that
+ * is otherwise single-threaded:
  *	- a thread runs look_up() and nothing else: getaddrinfo() on memory of
  *	  malloc(), then this file's mutex.  No function and no variable of
  *	  PostgreSQL, so no palloc, no ereport, no latch; errno is its own;
- *	- it is started with all signals blocked, so every handler goes on running
- *	  in the backend's own thread;
- *	- what both sides see is a Lookup, changed under the mutex and freed by
- *	  whoever lets go of it last.  Nothing waits or fails while the mutex is
- *	  held, and no handler takes it;
- *	- a thread that nobody waits for any more is left to end by itself.  It has
- *	  no descriptor of ours, so none can be closed or used again under it;
- *	- getaddrinfo() may run beside anything that changes neither the locale of
- *	  characters nor the list of environment variables.  A backend changes
- *	  them only while it starts: SET lc_messages gives another value to a
- *	  variable that has been there since;
- *	- a process that ends while a thread is in libc leaves without the cleaning
- *	  up of libraries, which the thread may be using.
+ *	- it is started with all signals blocked, so signal handlers still run
+ *	  only in the backend's own thread;
+ *	- both threads share only a Lookup, which is changed under the mutex and
+ *	  freed by whoever releases it last.  Nothing blocks or raises an error
+ *	  while the mutex is held, and no signal handler takes it;
+ *	- a thread that is no longer needed is left to end by itself.  It uses no
+ *	  file descriptor of the backend, so none can be closed or reused under
+ *	  it;
+ *	- getaddrinfo() is thread-safe as long as nobody changes LC_CTYPE or adds
+ *	  an environment variable.  A backend does this only while it starts:
+ *	  later, SET lc_messages gives a new value to a variable that exists;
+ *	- a process that exits while a thread is in getaddrinfo() skips the exit
+ *	  handlers of libraries, which the thread may be using.
  */
 #include "resolve.h"
 
@@ -34,12 +34,12 @@
 #include "storage/ipc.h"
 
 /*
- * Threads of one session, those that nobody waits for any more included.
- * There is never more than one for a name.
+ * Threads of one session, including those that are no longer needed.  There is
+ * at most one for each name.
  */
 #define MOST_THREADS	64
 
-/* Of each: libc takes its buffers from there, and so may what it loads. */
+/* Of each; libc and the modules it loads have their buffers there. */
 #define STACK_BYTES		(1024 * 1024)
 
 /* A call of getaddrinfo(). */
@@ -59,7 +59,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static Lookup *running = NULL;
 static int	nrunning = 0;
 
-/* How this process ends, once proc_exit() has begun. */
+/* Set when proc_exit() has begun. */
 static bool exits = false;
 static int	exit_status;
 
@@ -74,13 +74,13 @@ static bool look_whether_done(HostName *host);
 static void keep_result(HostName *host);
 static char *address_text(const struct addrinfo *found);
 static void let_go(Lookup *lookup);
-static void leave_threads_alone(void);
+static void prepare_for_exit(void);
 static void note_exit(int code, Datum arg);
 static void exit_beside_threads(void);
 
 /*
- * Is this a name that libc would have to look up?  Not so are addresses, the
- * directory or name of a socket, and nothing at all.
+ * Whether this is a name that must be resolved: not an address, the directory
+ * or name of a socket, or empty.
  */
 bool
 resolve_is_name(const char *host)
@@ -97,7 +97,7 @@ resolve_is_name(const char *host)
 }
 
 /*
- * One more name to be resolved; equal ones are one.
+ * Adds a name to be resolved; equal names are added once.
  */
 HostName *
 resolve_add(Resolver *resolver, const char *name)
@@ -118,8 +118,8 @@ resolve_add(Resolver *resolver, const char *name)
 }
 
 /*
- * Starts as many threads as may be, and keeps what others have found.  True
- * while there are names that are not known.
+ * Starts as many threads as allowed, and collects results.  True while there
+ * are names that are not resolved.
  */
 bool
 resolve_go_on(Resolver *resolver)
@@ -141,7 +141,7 @@ resolve_go_on(Resolver *resolver)
 }
 
 /*
- * Waits for none of them any more; also after an error, and twice.
+ * Gives up on the names that are not resolved; safe to call twice.
  */
 void
 resolve_abandon(Resolver *resolver)
@@ -159,8 +159,8 @@ resolve_abandon(Resolver *resolver)
 }
 
 /*
- * Has the name looked up, if there may be one more thread.  Where none can be
- * started and none will end, the name has an error.
+ * Starts to resolve a name, if one more thread is allowed.  If no thread can
+ * be started and none is running, the name gets an error.
  */
 static void
 begin(HostName *host)
@@ -170,7 +170,7 @@ begin(HostName *host)
 
 	if (join_running(host) || count_running() >= MOST_THREADS)
 		return;
-	leave_threads_alone();
+	prepare_for_exit();
 	lookup = new_lookup(host->name);
 	failure = lookup == NULL ? ENOMEM : start_thread(lookup);
 	if (failure == 0)
@@ -184,7 +184,7 @@ begin(HostName *host)
 }
 
 /*
- * Somebody may have given up on this name before it was known.
+ * Joins a thread that resolves the same name for a question that gave up.
  */
 static bool
 join_running(HostName *host)
@@ -212,7 +212,7 @@ count_running(void)
 	return count;
 }
 
-/* Memory that outlives a transaction; NULL when there is none. */
+/* In memory of malloc(); NULL if there is none. */
 static Lookup *
 new_lookup(const char *name)
 {
@@ -225,8 +225,8 @@ new_lookup(const char *name)
 }
 
 /*
- * Starts the thread of a lookup; the caller and the thread hold it then.
- * After an error, which is returned, the lookup is no more.
+ * Starts the thread of a lookup, which the caller and the thread hold then.
+ * On failure returns the error number, and the lookup has been freed.
  */
 static int
 start_thread(Lookup *lookup)
@@ -265,7 +265,7 @@ start_thread(Lookup *lookup)
 }
 
 /*
- * What a thread does.
+ * The body of a thread.
  */
 static void *
 look_up(void *arg)
@@ -311,7 +311,7 @@ look_whether_done(HostName *host)
 }
 
 /*
- * Copies what the thread has found, in the words of libpq where it failed.
+ * Copies the result of a thread; an error has the wording of libpq.
  */
 static void
 keep_result(HostName *host)
@@ -337,7 +337,7 @@ keep_result(HostName *host)
 	let_go(lookup);
 }
 
-/* Digits that libpq can read without asking anybody; NULL: there are none. */
+/* The numeric form of an address, or NULL. */
 static char *
 address_text(const struct addrinfo *found)
 {
@@ -350,7 +350,7 @@ address_text(const struct addrinfo *found)
 }
 
 /*
- * One holder less, in either thread; the last one frees it.
+ * Releases a lookup, in either thread; the last holder frees it.
  */
 static void
 let_go(Lookup *lookup)
@@ -368,10 +368,10 @@ let_go(Lookup *lookup)
 }
 
 /*
- * Before the first thread: sees to it that the process can end beside one.
+ * Before the first thread starts: makes the process exit safely beside it.
  */
 static void
-leave_threads_alone(void)
+prepare_for_exit(void)
 {
 	static bool registered = false;
 
@@ -390,8 +390,8 @@ note_exit(int code, Datum arg)
 }
 
 /*
- * The last thing that proc_exit() does is to call exit(), which calls this
- * one before what was there earlier: nothing of PostgreSQL's is left out.
+ * proc_exit() calls exit() when all of its own work is done, and exit() runs
+ * this before handlers that were registered earlier.
  */
 static void
 exit_beside_threads(void)

@@ -1,9 +1,8 @@
 /*
  * resolve.h
- *		Host names to addresses, many at once: what resolve.c offers.
+ *		Resolving host names, many at once: what resolve.c offers.
  *
- * Nothing of libpq here, and nothing of threads: both stay where they are
- * used.
+ * Neither libpq nor threads appear here.
  */
 #ifndef SHARDRING_RESOLVE_H
 #define SHARDRING_RESOLVE_H
@@ -12,17 +11,17 @@
 
 #include "nodes/pg_list.h"
 
-/* A name, and what has become of it. */
+/* A name and its addresses. */
 typedef struct HostName
 {
 	const char *name;
-	bool		known;			/* then one of these two is there */
+	bool		known;			/* then one of the next two is set */
 	const char *error;
 	List	   *addresses;		/* of char *, in the order of libc */
-	struct Lookup *lookup;		/* a thread is at work, or NULL */
+	struct Lookup *lookup;		/* of a running thread, or NULL */
 } HostName;
 
-/* The names that one question needs.  Begins as zeros. */
+/* The names that one question needs.  All is zero at first. */
 typedef struct Resolver
 {
 	List	   *names;			/* of HostName * */

@@ -223,7 +223,7 @@ is( step_error($waiter,
 	'57014',
 	'statement_timeout ends it');
 $reader_pid = pid($reader);
-my $before_the_wait = "before $version; processes: ";
+my $before_the_wait = "older than $version; processes: ";
 like(message_of($waiter), qr/^CONTEXT:  .*"r" $before_the_wait$reader_pid; prepared transactions: none$/m,
 	'and it says whom it waited for');
 step($reader, "CREATE TABLE prepared_now (); PREPARE TRANSACTION 'now'");

@@ -16,13 +16,13 @@ use Shardring;
 use Test::More;
 
 # The bounds, as the source has them.
-my $source = slurp_file('extension/src/remote_talk.c');
+my $source = slurp_file('extension/src/remote_meter.c');
 my ($rows) = $source =~ /^#define MOST_ROWS\s+(\d+)/m
   or die 'MOST_ROWS not found';
 my ($bytes) = $source =~ /^#define MOST_BYTES\s+\(\(Size\) (\d+) \* 1024\)/m
   or die 'MOST_BYTES not found';
 $bytes *= 1024;
-my $too_much = "the answer has more than $rows rows or $bytes bytes";
+my $too_much = "answer exceeds $rows rows or $bytes bytes";
 
 # The asking server is its own shards: databases a and b, by socket and by TCP.
 my $node = PostgreSQL::Test::Cluster->new('long');
