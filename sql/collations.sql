@@ -113,7 +113,12 @@ FROM (VALUES
 	('regclass', NULL, '{collations.keys}'),
 	('jsonb', NULL, ARRAY[shardring.export_version('r')::text]),
 	('jsonb', 'imported',
-		ARRAY[shardring.export_version('r') #>> '{groups,0}'])
+		ARRAY[shardring.export_version('r') #>> '{groups,0}']),
+	('jsonb', 'expected_shards', '{NULL}'),
+	('shardring_internal.shard_answer[]', NULL, ARRAY[(
+		SELECT array_agg(ROW(s, i, s, ARRAY[s], '15', NULL, NULL, 1, NULL,
+			'{1}', 1, 7, i, s, '1 s')::shardring_internal.shard_answer)::text
+		FROM unnest('{s,t,u,v}'::text[]) WITH ORDINALITY AS u (s, i))])
 	) AS l (type, argument, list), unnest(l.list) AS v (value);
 
 -- The ways to pass them: as literals and from columns of a table, as they are

@@ -37,6 +37,43 @@ SELECT shardring.plproxy_sync(NULL);
 SELECT * FROM shardring.shard_status('nope');
 SELECT * FROM shardring.probe('nope');
 SELECT * FROM shardring.push_version('nope', 1);
+-- and NULL, nothing, much and what is not ASCII
+DO $$
+DECLARE
+	call text;
+BEGIN
+	FOREACH call IN ARRAY ARRAY[
+		'shard_status(NULL)', 'shard_details(NULL)', 'probe(NULL)', 'push_version(NULL, 1)', 'push_version(''r'', NULL)',
+		'push_version(''r'', 1, activate => NULL)',
+		'receive_version(NULL, true)', 'receive_version(''{}'', NULL)', 'receive_version(''{}'', true, 1, ''null'')',
+		'shard_status('''')', 'shard_details(repeat(''x'', 100000))', 'shard_details(''größe'')', 'probe(''größe'')',
+		'push_version(''empty'', 1)',
+		'shard_status(''empty'')']
+	LOOP
+		BEGIN
+			IF call ~ 'empty' THEN
+				PERFORM shardring.create_ring('empty');
+			END IF;
+			EXECUTE 'SELECT * FROM shardring.' || call;
+			RAISE EXCEPTION 'no error';
+		EXCEPTION WHEN OTHERS THEN
+			RAISE INFO '%: % %', call, sqlstate, regexp_replace(regexp_replace(sqlerrm, 'x{100}', '', 'g'), 'database "[^"]*"', 'this database');
+		END;
+	END LOOP;
+END $$;
+-- who this is, also for PUBLIC
+SET shardring.shard = 'größe';
+SET ROLE regress_shardring_stranger;
+SELECT i.shard, i.system_identifier > 0 AS system, i.database_oid = (SELECT oid FROM pg_database WHERE datname = current_database()) AS oid,
+	i.database = current_database() AS database, i.in_recovery FROM shardring.shard_identity() AS i;
+RESET ROLE;
+RESET shardring.shard;
+SELECT shard FROM shardring.shard_identity();
+-- in a line of 80 columns
+SELECT shardring_internal.shard_problem(e, h, a, f, 2, 'f') FROM (VALUES
+	(NULL, NULL, 2, 'f'), ('connection to server on socket "/x/y" failed: FATAL:  no', NULL, NULL, NULL), (repeat('é', 50), NULL, NULL, NULL),
+	(NULL, 'h', 2, 'f'), (NULL, NULL, NULL, NULL), (NULL, NULL, 1, 'f'), (NULL, NULL, 2, 'g'), (NULL, NULL, 2, NULL)) AS v (e, h, a, f);
+SELECT shardring_internal.shard_problem(NULL, NULL, a, NULL, NULL, NULL) FROM unnest('{NULL,1}'::int[]) AS a;
 -- and one that has nothing sealed yet
 SELECT shardring.create_ring('empty');
 SELECT shardring.live_shards('empty');

@@ -93,7 +93,6 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10
 AS 'MODULE_PATHNAME', 'shardring_this_shard';
 COMMENT ON FUNCTION shardring_internal.this_shard() IS
 	'the name of the shard in this database, or 55000';
-REVOKE EXECUTE ON FUNCTION shardring_internal.this_shard() FROM PUBLIC;
 
 /*
  * What the guard itself would refuse with the first row is refused here, and

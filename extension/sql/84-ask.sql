@@ -1,34 +1,10 @@
 /*
  * 84-ask.sql
- *		Asking the shards, and pushing versions to them.
+ *		Asking the shards what they have, and who they are.
+ *
+ * What comes from other servers is data: each value is checked for its form,
+ * and names are cut to their length, before anything is done with it.
  */
-
-CREATE TABLE shardring.shard_probe
-(
-	ring text COLLATE "C" NOT NULL,
-	shard text COLLATE "C" NOT NULL,
-	failures integer NOT NULL,
-	succeeded_at timestamp with time zone,
-	failed_at timestamp with time zone,
-	error text COLLATE "C",
-	CONSTRAINT shard_probe_pkey PRIMARY KEY (ring, shard),
-	CONSTRAINT shard_probe_failures_positive
-		CHECK (failures >= 0)
-);
-COMMENT ON TABLE shardring.shard_probe IS
-	'the results of probe for each shard';
-COMMENT ON COLUMN shardring.shard_probe.ring IS 'name of the ring';
-COMMENT ON COLUMN shardring.shard_probe.shard IS 'name of the shard';
-COMMENT ON COLUMN shardring.shard_probe.failures IS
-	'number of consecutive failures; 0 after a success';
-COMMENT ON COLUMN shardring.shard_probe.succeeded_at IS
-	'when it last answered; NULL: never';
-COMMENT ON COLUMN shardring.shard_probe.failed_at IS
-	'when it last failed; NULL: never';
-COMMENT ON COLUMN shardring.shard_probe.error IS
-	'why it last failed';
-GRANT SELECT ON shardring.shard_probe TO PUBLIC;
-SELECT pg_catalog.pg_extension_config_dump('shardring.shard_probe', '');
 
 /*
  * The only way to other servers.  With the caller's rights: USAGE on the
@@ -45,227 +21,204 @@ COMMENT ON FUNCTION shardring_internal.ask_servers(text[], text, text[]) IS
 REVOKE EXECUTE ON FUNCTION shardring_internal.ask_servers(text[], text, text[])
 	FROM PUBLIC;
 
-/*
- * The fingerprint is computed by the shard from its rows, so that altered
- * ones are noticed.
- */
-CREATE FUNCTION shardring.shard_status(ring text)
-RETURNS TABLE (shard text, server text, reachable boolean, error text,
-	server_version text, active_version integer, fingerprint text,
-	in_sync boolean, round_trip interval)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
-SET search_path = pg_catalog, pg_temp
-AS $body$
-DECLARE
-	ours shardring.ring;
-BEGIN
-	ours := shardring_internal.require_ring(ring);
-	RETURN QUERY
-		SELECT l.shard, l.server, a.server_version IS NOT NULL, a.error,
-			a.server_version, a.active_version, a.fingerprint,
-			a.error IS NULL
-				AND a.active_version IS NOT DISTINCT FROM ours.active_version
-				AND a.fingerprint IS NOT DISTINCT FROM ours.fingerprint,
-			a.round_trip
-		FROM shardring.live_shards(ring) AS l
-			JOIN shardring_internal.ask_versions(
-				ARRAY(SELECT DISTINCT s.server
-					  FROM shardring.live_shards(ring) AS s
-					  ORDER BY s.server),
-				'SELECT r.active_version, shardring.version_fingerprint('
-				'r.ring, r.active_version) FROM shardring.ring AS r '
-				'WHERE r.ring OPERATOR(pg_catalog.=) $1',
-				ARRAY[shard_status.ring]) AS a ON a.server = l.server
-		ORDER BY l.number;
-END
-$body$;
-COMMENT ON FUNCTION shardring.shard_status(text) IS
-	'asks all shards at once which version they have active';
-REVOKE EXECUTE ON FUNCTION shardring.shard_status(text) FROM PUBLIC;
-
-/* What comes from elsewhere is not trusted to be a version. */
-CREATE FUNCTION shardring_internal.ask_versions(
-	servers text[], statement text, arguments text[])
-RETURNS TABLE (server text, server_version text, error text,
-	active_version integer, fingerprint text, round_trip interval)
-LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
-BEGIN ATOMIC
-	SELECT a.server, a.server_version, a.error,
-		CASE WHEN a.answer[1] ~ '^[1-9][0-9]{0,8}$'
-			THEN a.answer[1]::integer END,
-		CASE WHEN a.answer[2] ~ '^[0-9a-f]{64}$' THEN a.answer[2] END,
-		a.round_trip
-	FROM shardring_internal.ask_servers(servers, statement, arguments) AS a;
-END;
-COMMENT ON FUNCTION shardring_internal.ask_versions(text[], text, text[]) IS
-	'asks servers for a version and a fingerprint';
-REVOKE EXECUTE ON FUNCTION
-	shardring_internal.ask_versions(text[], text, text[])
-	FROM PUBLIC;
-
-CREATE FUNCTION shardring.push_version(
-	ring text, version integer, shards text[] DEFAULT NULL,
-	activate boolean DEFAULT false)
-RETURNS TABLE (shard text, ok boolean, error text, active_version integer,
-	fingerprint text)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
-SET search_path = pg_catalog, pg_temp
-AS $body$
-DECLARE
-	document jsonb;
-	targets shardring.shard[];
-BEGIN
-	PERFORM shardring_internal.refuse_null(
-		'ring', ring, 'version', version::text, 'activate', activate::text);
-	document := shardring.export_version(ring, version);
-	targets := shardring_internal.push_targets(ring, version, shards);
-	RETURN QUERY
-		SELECT t.shard,
-			a.error IS NULL
-				AND a.fingerprint IS NOT DISTINCT FROM document
-					->> 'fingerprint'
-				AND (a.active_version IS NOT DISTINCT FROM
-					 push_version.version OR NOT push_version.activate),
-			a.error, a.active_version, a.fingerprint
-		FROM unnest(targets) AS t
-			JOIN shardring_internal.ask_versions(
-				ARRAY(SELECT DISTINCT s.server FROM unnest(targets) AS s
-					  ORDER BY s.server),
-				'SELECT * FROM shardring.receive_version($1, $2)',
-				ARRAY[document::text, push_version.activate::text]) AS a
-				ON a.server = t.server
-		ORDER BY t.number;
-END
-$body$;
-COMMENT ON FUNCTION
-	shardring.push_version(text, integer, text[], boolean) IS
-	'imports a version on shards, all at once, and activates it on request';
-REVOKE EXECUTE ON FUNCTION
-	shardring.push_version(text, integer, text[], boolean) FROM PUBLIC;
-
-CREATE FUNCTION shardring_internal.push_targets(
-	ring text, version integer, shards text[])
-RETURNS shardring.shard[]
-LANGUAGE plpgsql STABLE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
-AS $body$
-DECLARE
-	unknown text;
-BEGIN
-	SELECT n.shard INTO unknown FROM unnest(shards) AS n (shard)
-	WHERE NOT EXISTS (SELECT FROM shardring.shard AS s
-					  WHERE s.ring = push_targets.ring COLLATE "C"
-						  AND s.shard = n.shard COLLATE "C")
-	LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION 'shard "%" of ring "%" does not exist', unknown, ring
-			USING ERRCODE = 'undefined_object';
-	END IF;
-	RETURN ARRAY(
-		SELECT ROW(s.ring, s.shard, s.number, coalesce(s.server, s.shard))
-			::shardring.shard
-		FROM shardring.shard AS s
-		WHERE s.ring = push_targets.ring COLLATE "C"
-			AND CASE WHEN shards IS NOT NULL
-				THEN s.shard = ANY (shards COLLATE "C")
-			ELSE EXISTS (SELECT
-						 FROM shardring.live_shards(push_targets.ring) AS l
-						 WHERE l.shard = s.shard)
-				OR EXISTS (SELECT FROM shardring.shard_map AS m
-						   WHERE m.ring = s.ring
-							   AND m.version = push_targets.version
-							   AND m.shard = s.shard) END
-		ORDER BY s.number);
-END
-$body$;
-COMMENT ON FUNCTION shardring_internal.push_targets(text, integer, text[]) IS
-	'the shards to push to, each with its server';
-REVOKE EXECUTE ON FUNCTION
-	shardring_internal.push_targets(text, integer, text[])
-	FROM PUBLIC;
-
-/* The other end of push_version. */
-CREATE FUNCTION shardring.receive_version(
-	document jsonb, activate boolean,
-	OUT active_version integer, OUT fingerprint text)
+/* For the map, which calls it by name on the shards. */
+CREATE FUNCTION shardring.shard_identity(
+	OUT shard text, OUT system_identifier bigint, OUT database_oid oid,
+	OUT database text, OUT in_recovery boolean)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
-DECLARE
-	ring text;
-	target integer;
 BEGIN
-	target := shardring.import_version(document);
-	ring := document ->> 'ring';
-	IF activate AND target IS DISTINCT FROM shardring.active_version(ring)
-	THEN
-		PERFORM shardring.activate(ring, target);
-	END IF;
-	active_version := shardring.active_version(ring);
-	fingerprint := shardring.version_fingerprint(ring, target);
-	IF fingerprint <> document ->> 'fingerprint' THEN
-		RAISE EXCEPTION
-			'version % of ring "%" was altered after it was sealed',
-			target, ring
-			USING ERRCODE = 'data_corrupted',
-			HINT = 'Use shardring.problems to see what is wrong.';
-	END IF;
+	BEGIN
+		shard := shardring_internal.this_shard();
+	EXCEPTION
+		WHEN object_not_in_prerequisite_state THEN
+			shard := NULL;
+	END;
+	system_identifier := (SELECT c.system_identifier
+						  FROM pg_control_system() AS c);
+	database := current_database();
+	database_oid := (SELECT d.oid FROM pg_database AS d
+					 WHERE d.datname = current_database());
+	in_recovery := pg_is_in_recovery();
 END
 $body$;
-COMMENT ON FUNCTION shardring.receive_version(jsonb, boolean) IS
-	'imports a pushed version, and activates it on request';
-REVOKE EXECUTE ON FUNCTION shardring.receive_version(jsonb, boolean)
-	FROM PUBLIC;
+COMMENT ON FUNCTION shardring.shard_identity() IS
+	'which shard this is, and in which database of which cluster';
+
+CREATE TYPE shardring_internal.shard_answer AS
+(
+	shard text,
+	number integer,
+	server text,
+	names text[],
+	server_version text,
+	error text,
+	hint text,
+	active_version integer,
+	fingerprint text,
+	versions integer[],
+	guards integer,
+	system_identifier bigint,
+	database_oid bigint,
+	database text,
+	round_trip interval
+);
+COMMENT ON TYPE shardring_internal.shard_answer IS
+	'what a shard says when it is asked';
+COMMENT ON COLUMN shardring_internal.shard_answer.shard IS
+	'name of the shard';
+COMMENT ON COLUMN shardring_internal.shard_answer.number IS
+	'number of the shard';
+COMMENT ON COLUMN shardring_internal.shard_answer.server IS
+	'foreign server of the shard';
+COMMENT ON COLUMN shardring_internal.shard_answer.names IS
+	'all shards that are on this server';
+COMMENT ON COLUMN shardring_internal.shard_answer.server_version IS
+	'version of PostgreSQL; NULL: not reached';
+COMMENT ON COLUMN shardring_internal.shard_answer.error IS
+	'why the answer cannot be taken for that of the shard; NULL: it can';
+COMMENT ON COLUMN shardring_internal.shard_answer.hint IS
+	'command to run there when it does not say which shard it is';
+COMMENT ON COLUMN shardring_internal.shard_answer.active_version IS
+	'the active version; NULL: none';
+COMMENT ON COLUMN shardring_internal.shard_answer.fingerprint IS
+	'fingerprint of the rows of the active version, if asked for';
+COMMENT ON COLUMN shardring_internal.shard_answer.versions IS
+	'the sealed versions';
+COMMENT ON COLUMN shardring_internal.shard_answer.guards IS
+	'number of triggers that guard keys of the ring';
+COMMENT ON COLUMN shardring_internal.shard_answer.system_identifier IS
+	'identifier of the database cluster';
+COMMENT ON COLUMN shardring_internal.shard_answer.database_oid IS
+	'OID of the database';
+COMMENT ON COLUMN shardring_internal.shard_answer.database IS
+	'name of the database';
+COMMENT ON COLUMN shardring_internal.shard_answer.round_trip IS
+	'how long it took to answer';
 
 /*
- * A shard fails that does not answer, or not what was asked.  That it has
- * another version is no failure.
+ * A database has one name, so servers that give the same database and the
+ * same name are one.  Those that give the same database and another name are
+ * a primary and a copy of it that was promoted.
  */
-CREATE FUNCTION shardring.probe(ring text)
-RETURNS SETOF shardring.shard_probe
+CREATE FUNCTION shardring_internal.ask_shards(
+	ring text, shards text[], fingerprints boolean)
+RETURNS SETOF shardring_internal.shard_answer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	PERFORM shardring_internal.refuse_null('ring', ring);
 	RETURN QUERY
-		INSERT INTO shardring.shard_probe AS p
-			(ring, shard, failures, succeeded_at, failed_at, error)
-		SELECT probe.ring, s.shard,
-			CASE WHEN s.error IS NULL THEN 0 ELSE 1 END,
-			CASE WHEN s.error IS NULL THEN clock_timestamp() END,
-			CASE WHEN s.error IS NOT NULL THEN clock_timestamp() END,
-			s.error
-		FROM shardring.shard_status(probe.ring) AS s
-		ON CONFLICT ON CONSTRAINT shard_probe_pkey DO UPDATE
-		SET failures = CASE WHEN EXCLUDED.error IS NULL THEN 0
-				ELSE p.failures + 1 END,
-			succeeded_at = coalesce(EXCLUDED.succeeded_at, p.succeeded_at),
-			failed_at = coalesce(EXCLUDED.failed_at, p.failed_at),
-			error = coalesce(EXCLUDED.error, p.error)
-		RETURNING p.*;
+		WITH target AS (
+			SELECT s.shard, s.number, coalesce(s.server, s.shard) AS server
+			FROM shardring.shard AS s
+			WHERE s.ring = ask_shards.ring COLLATE "C"
+				AND s.shard = ANY (shards COLLATE "C")),
+		place AS (
+			SELECT p.server, array_agg(p.shard ORDER BY p.number) AS names
+			FROM (SELECT t.shard, t.number, t.server FROM target AS t
+				  UNION SELECT l.shard, l.number, l.server
+				  FROM shardring.live_shards(ask_shards.ring) AS l) AS p
+			GROUP BY p.server),
+		answer AS MATERIALIZED (
+			SELECT i.*, min(i.server) OVER same AS one,
+				max(i.server) OVER same AS another
+			FROM shardring_internal.ask_identities(
+				ARRAY(SELECT DISTINCT t.server FROM target AS t
+					  ORDER BY t.server),
+				ask_shards.ring, fingerprints) AS i
+			WINDOW same AS (PARTITION BY i.error IS NULL, i.system_identifier,
+							i.database_oid, i.shard))
+		SELECT t.shard, t.number, t.server, p.names, a.server_version,
+			CASE WHEN a.error IS NOT NULL THEN a.error
+				WHEN a.one <> a.another THEN format(
+					'same database as server "%s"',
+					CASE a.server WHEN a.one THEN a.another ELSE a.one END)
+				WHEN a.shard <> ALL (p.names)
+				THEN format('the server is shard "%s"',
+					regexp_replace(a.shard, '[[:cntrl:]]', ' ', 'g')) END,
+			CASE WHEN a.error IS NULL AND a.shard IS NULL
+				AND cardinality(p.names) = 1
+				THEN format('ALTER DATABASE %I SET shardring.shard = %L',
+							a.database, t.shard) END,
+			a.active_version, a.fingerprint, a.versions, a.guards,
+			a.system_identifier, a.database_oid, a.database, a.round_trip
+		FROM target AS t
+			JOIN place AS p ON p.server = t.server
+			JOIN answer AS a ON a.server = t.server
+		ORDER BY t.number;
 END
 $body$;
-COMMENT ON FUNCTION shardring.probe(text) IS
-	'asks all shards at once, and counts their consecutive failures';
-REVOKE EXECUTE ON FUNCTION shardring.probe(text) FROM PUBLIC;
+COMMENT ON FUNCTION shardring_internal.ask_shards(text, text[], boolean) IS
+	'asks shards at once which versions they have, and which shards they are';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.ask_shards(text, text[], boolean) FROM PUBLIC;
 
-CREATE FUNCTION shardring.suspects(ring text, failures integer DEFAULT 3)
-RETURNS SETOF shardring.shard_probe
-LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1000 ROWS 10
-SET search_path = pg_catalog, pg_temp
-AS $body$
-BEGIN
-	PERFORM shardring_internal.require_ring(ring);
-	RETURN QUERY
-		SELECT p.*
-		FROM shardring.shard_probe AS p
-			JOIN shardring.live_shards(suspects.ring) AS l
-				ON l.shard = p.shard
-		WHERE p.ring = suspects.ring COLLATE "C"
-			AND p.failures >= suspects.failures
-		ORDER BY l.number;
-END
-$body$;
-COMMENT ON FUNCTION shardring.suspects(text, integer) IS
-	'shards with at least that many consecutive failures, as found by probe';
+/*
+ * The fingerprint is computed by the shard from its rows, so that altered
+ * ones are noticed.  A name of a shard that is too long is cut, and then is
+ * the name of none.
+ */
+CREATE FUNCTION shardring_internal.ask_identities(
+	servers text[], ring text, fingerprints boolean)
+RETURNS TABLE (server text, server_version text, error text, shard text,
+	system_identifier bigint, database_oid bigint, database text,
+	active_version integer, fingerprint text, versions integer[],
+	guards integer, round_trip interval)
+LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
+BEGIN ATOMIC
+	SELECT a.server, a.server_version,
+		coalesce(a.error, CASE WHEN i.system_identifier IS NULL
+			OR i.database_oid IS NULL OR i.versions IS NULL
+			OR i.guards IS NULL THEN 'the answer is not that of a shard' END),
+		left(a.answer[1], 64), i.system_identifier, i.database_oid,
+		left(regexp_replace(a.answer[4], '[[:cntrl:]]', ' ', 'g'), 63),
+		CASE WHEN a.answer[5] ~ '^[1-9][0-9]{0,8}$'
+			THEN a.answer[5]::integer END,
+		CASE WHEN a.answer[6] ~ '^[0-9a-f]{64}$' THEN a.answer[6] END,
+		i.versions, i.guards, a.round_trip
+	FROM shardring_internal.ask_servers(servers, $question$
+			SELECT i.shard, i.system_identifier, i.database_oid, i.database,
+				r.active_version,
+				CASE WHEN $2 THEN shardring.version_fingerprint(
+					r.ring, r.active_version) END,
+				ARRAY(SELECT v.version FROM shardring.ring_version AS v
+					  WHERE v.ring OPERATOR(pg_catalog.=) $1
+						  AND v.sealed_at IS NOT NULL),
+				(SELECT pg_catalog.count(*) FROM pg_catalog.pg_trigger AS t
+				 WHERE t.tgfoid OPERATOR(pg_catalog.=) i.guard
+					 AND t.tgenabled OPERATOR(pg_catalog.<>) 'D'
+					 AND pg_catalog.substr(t.tgargs, 1,
+										   pg_catalog.length(i.argument))
+						 OPERATOR(pg_catalog.=) i.argument)
+			FROM (SELECT s.*,
+					'shardring.guard()'::pg_catalog.regprocedure AS guard,
+					pg_catalog.convert_to(
+						$1, pg_catalog.getdatabaseencoding())
+						OPERATOR(pg_catalog.||) '\x00'::pg_catalog.bytea
+						AS argument
+				  FROM shardring.shard_identity() AS s) AS i
+				LEFT JOIN shardring.ring AS r
+					ON r.ring OPERATOR(pg_catalog.=) $1
+		$question$, ARRAY[ring, fingerprints::text]) AS a
+		CROSS JOIN LATERAL (SELECT
+			CASE WHEN a.answer[2] ~ '^-?[0-9]{1,19}$' THEN CASE
+				WHEN a.answer[2]::numeric BETWEEN -9223372036854775808
+					AND 9223372036854775807
+				THEN a.answer[2]::bigint END END,
+			CASE WHEN a.answer[3] ~ '^[0-9]{1,10}$'
+				THEN a.answer[3]::bigint END,
+			CASE WHEN a.answer[7]
+				~ '^\{([1-9][0-9]{0,8}(,[1-9][0-9]{0,8})*)?\}$'
+				THEN a.answer[7]::integer[] END,
+			CASE WHEN a.answer[8] ~ '^[0-9]{1,9}$'
+				THEN a.answer[8]::integer END)
+			AS i (system_identifier, database_oid, versions, guards);
+END;
+COMMENT ON FUNCTION
+	shardring_internal.ask_identities(text[], text, boolean) IS
+	'asks servers which shards they are, and which versions they have';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.ask_identities(text[], text, boolean) FROM PUBLIC;
+

@@ -148,5 +148,12 @@ FROM unnest(ARRAY[
 		$$(SELECT v FROM shardring.ring_version v WHERE version = 2)$$),
 	('shardring.ring_version', NULL, false, $$NULL$$),
 	('shardring.ring_version', NULL, false, $$(SELECT jsonb_populate_record(
-		NULL::shardring.ring_version, '{}'))$$)
+		NULL::shardring.ring_version, '{}'))$$),
+	('shardring_internal.shard_answer[]', NULL, true, $$(
+		SELECT array_agg(ROW(s, i, s, ARRAY[s], '15', NULL, NULL, 1, NULL,
+			'{1}', 1, 7, i, s, '1 s')::shardring_internal.shard_answer)
+		FROM unnest('{x,y}'::text[]) WITH ORDINALITY AS u (s, i))$$),
+	('shardring_internal.shard_answer[]', NULL, false, $$NULL$$),
+	('shardring_internal.shard_answer[]', NULL, false, $$'{}'$$),
+	('shardring_internal.shard_answer[]', NULL, false, $$'{NULL,"(,,,,,,,,,,,,,,)"}'$$)
 ]::hostile.value[]) AS v;

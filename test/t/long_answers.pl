@@ -39,7 +39,9 @@ foreach my $shard ([ 'a', $dir ], [ 'b', '127.0.0.1' ])
 {
 	my ($name, $host) = @$shard;
 	$node->safe_psql('postgres', "CREATE DATABASE $name");
-	$node->safe_psql($name, 'CREATE EXTENSION shardring');
+	$node->safe_psql($name, qq{
+		CREATE EXTENSION shardring;
+		ALTER DATABASE $name SET shardring.shard = '$name'});
 	$node->safe_psql('postgres', qq{
 		CREATE SERVER $name FOREIGN DATA WRAPPER wrapper
 		OPTIONS (host '$host', port '$port', dbname '$name')});
@@ -144,17 +146,25 @@ is(step($session, $push), "a|t|\nb|t|", 'a version is pushed');
 $node->safe_psql('a', q{
 	DROP EXTENSION shardring;
 	CREATE SCHEMA shardring;
-	CREATE FUNCTION shardring.receive_version(jsonb, boolean)
-	RETURNS TABLE (active_version int, fingerprint text) LANGUAGE sql AS
-	$$ SELECT i, 'x' FROM generate_series(1, 5000000) AS i $$;
+	CREATE FUNCTION shardring.guard() RETURNS trigger LANGUAGE plpgsql AS
+	$$ BEGIN RETURN NULL; END $$;
+	CREATE FUNCTION shardring.shard_identity(OUT shard text,
+		OUT system_identifier bigint, OUT database_oid oid, OUT database name)
+	LANGUAGE sql AS $$ SELECT 'a', 1, 2, 'a' $$;
+	CREATE FUNCTION shardring.receive_version(jsonb, boolean, int, jsonb)
+	RETURNS TABLE (active_version int, fingerprint text, error text)
+	LANGUAGE sql AS
+	$$ SELECT i, 'x', NULL FROM generate_series(1, 5000000) AS i $$;
 	CREATE FUNCTION shardring.version_fingerprint(text, int) RETURNS text
 	LANGUAGE sql AS $$ SELECT repeat('x', 500000000) $$;
-	CREATE VIEW shardring.ring AS SELECT 'r' AS ring, 1 AS active_version});
+	CREATE VIEW shardring.ring AS SELECT 'r' AS ring, 1 AS active_version;
+	CREATE VIEW shardring.ring_version AS
+		SELECT 'r' AS ring, 1 AS version, now() AS sealed_at});
 is(step($session, $push), "a|f|$too_much\nb|t|",
 	'a push to a shard that is another thing now');
 stays_small('a push');
 is( step($session, 'SELECT s.shard, s.error, s.active_version'
-		  . " FROM shardring.shard_status('r') AS s"),
+		  . " FROM shardring.shard_details('r') AS s"),
 	"a|$too_much|\nb||", 'asking it');
 stays_small('a status');
 ok( $node->poll_query_until('postgres', q{

@@ -361,7 +361,7 @@ on_proxy(q{
 	SELECT shardring.set_weight('orders', 'g0', 3);
 	SELECT shardring.seal('orders');
 	SELECT shardring.push_version('orders', 5)});
-activate_on(5, values %shard);
+activate_on(5, @shard{qw(s2 s3 s4)});    # the sources
 my $moving = on_proxy(q{
 	SELECT 'back:' || i FROM generate_series(1, 1000) AS i
 	WHERE shardring.moves('orders', 4, 5, 'back:' || i) LIMIT 1});

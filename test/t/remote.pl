@@ -39,7 +39,9 @@ sub add_shard
 {
 	my ($name) = @_;
 	$other->safe_psql('postgres', qq{CREATE DATABASE "$name"});
-	$other->safe_psql($name, 'CREATE EXTENSION shardring');
+	$other->safe_psql($name, qq{
+		CREATE EXTENSION shardring;
+		ALTER DATABASE "$name" SET shardring.shard = '$name'});
 	return;
 }
 
@@ -81,7 +83,7 @@ my $status = q{
 		s.server_version = current_setting('server_version') AS same,
 		coalesce(s.active_version::text, '-'), s.in_sync,
 		s.round_trip BETWEEN '0' AND '1 min' AS took
-	FROM shardring.shard_status('orders') AS s};
+	FROM shardring.shard_details('orders') AS s};
 my $push = q{
 	SELECT p.shard, p.ok, coalesce(p.error, '-'),
 		coalesce(p.active_version::text, '-'),
@@ -139,7 +141,7 @@ is(on_main($status), "a|a|t|-|t|2|f|t\nb|b|t|-|t|3|f|t\nc|c|t|-|t|1|f|t",
 	'altered, ahead, behind: not in sync');
 is( on_main(sprintf $push, 2, '2, activate => true'),
 	"a|f|version 2 of ring \"orders\" was altered after it was sealed|-|f\n"
-	  . "b|f|version 2 of ring \"orders\" is not newer than the active one|-|f\n"
+	  . "b|f|version 2 of ring \"orders\" is not newer than the active one|3|t\n"
 	  . 'c|t|-|2|t',
 	'altered, ahead, behind: pushed to');
 $other->safe_psql('a', q{
@@ -184,10 +186,17 @@ on_main("SET shardring.remote_timeout = 1500; SELECT shardring.probe('orders')")
 is(on_main(q{SELECT shardring.suspects('orders')}), '', 'no suspect yet');
 is( on_main(q{
 		SET shardring.remote_timeout = 1500;
-		SELECT p.shard, p.failures, p.error, p.succeeded_at IS NULL
-		FROM shardring.probe('orders') AS p ORDER BY p.shard}),
-	"a|0||f\nb|3|no answer within 1500 ms|t\nc|0||f",
+		SELECT p.shard, p.failures, p.problem
+		FROM shardring.probe('orders') AS p}),
+	"a|0|\nb|3|no answer within 1500 ms\nc|0|",
 	'probe counts failures in a row');
+is( on_main(q{
+		SELECT p.shard, p.failures, p.error, p.succeeded_at IS NULL,
+			coalesce(p.succeeded_at, p.failed_at)
+				= date_trunc('ms', coalesce(p.succeeded_at, p.failed_at))
+		FROM shardring.shard_probe AS p ORDER BY p.shard}),
+	"a|0||f|t\nb|3|no answer within 1500 ms|t|t\nc|0||f|t",
+	'and writes down why, and when');
 is(on_main(q{SELECT s.shard, s.failures FROM shardring.suspects('orders') AS s}),
 	'b|3', 'a suspect after three');
 is(on_main(q{SELECT s.shard FROM shardring.suspects('orders', 4) AS s}),
@@ -295,15 +304,33 @@ for my $case (
 		done('BEGIN'), row('1', "\xff\xfe\xc3") ],
 	[ 'a value with a zero byte', qr/${no_text}15/, welcome('15'),
 		done('BEGIN'), row("1\0", '') ],
+	[ 'too few values', qr/the answer is not that of a shard\|15/,
+		welcome('15'), done('BEGIN'), row('b', '1'), done('COMMIT') ],
+	(map { [ "values of another form: $_->[0]",
+			qr/the answer is not that of a shard\|15/, welcome('15'),
+			done('BEGIN'), row(@$_[1 .. 8]), done('COMMIT') ] }
+		[ 'system', 'b', '9' x 19, '5', 'b', '2', '', '{}', '0' ],
+		[ 'database', 'b', '1', '-5', 'b', '2', '', '{}', '0' ],
+		[ 'versions', 'b', '1', '5', 'b', '2', '', '{1,NULL}', '0' ],
+		[ 'guards', 'b', '1', '5', 'b', '2', '', '{}', '1e9' ]),
+	[ 'a name that is long',
+		qr/the server is shard "b{64}"\|15/, welcome('15'),
+		done('BEGIN'), row('b' x 9999, '1', '5', 'b', '2', '', '{}', '0'),
+		done('COMMIT') ],
+	[ 'a name with line breaks',
+		qr/the server is shard "b  x"\|15/, welcome('15'),
+		done('BEGIN'), row("b\r\nx", '1', '5', 'b', '2', '', '{}', '0'),
+		done('COMMIT') ],
 	[ 'values that are text', qr/-\|15\.\xc3\xa4/, welcome("15.\xc3\xa4"),
-		done('BEGIN'), row('1', ''), done('COMMIT') ])
+		done('BEGIN'), row('b', '1', '5', 'b', '1e9', 'x', '{1,2}', '0'),
+		done('COMMIT') ])
 {
 	my ($what, $error, @words) = @$case;
 	my $child = say_and_hang_up(@words);
 	like(on_main(q{
 			SELECT s.shard, s.reachable, coalesce(s.error, '-'),
 				s.server_version, s.in_sync
-			FROM shardring.shard_status('orders') AS s}),
+			FROM shardring.shard_details('orders') AS s}),
 		qr/^a\|t\|-\|[^|]+\|t\nb\|t\|$error\|f\nc\|t\|-\|[^|]+\|t$/,
 		"$what: its own answer, and the others'");
 	waitpid $child, 0;
@@ -344,18 +371,20 @@ is(on_main(sprintf $push, 3, '3'),
 
 # What doc/keeping-the-map.md grants.
 my @of_a_monitor = (
-	(map { "EXECUTE ON FUNCTION $_" } qw(shardring.probe shardring.shard_status
-		shardring_internal.ask_versions shardring_internal.ask_servers)),
+	(map { "EXECUTE ON FUNCTION $_" } qw(shardring.probe
+		shardring.shard_status shardring.shard_details
+		shardring_internal.shard_problem shardring_internal.ask_shards
+		shardring_internal.ask_identities shardring_internal.ask_servers)),
 	'INSERT ON shardring.shard_probe', 'UPDATE ON shardring.shard_probe');
 on_main('CREATE ROLE monitor LOGIN');
 on_main("GRANT $_ TO monitor") foreach (@of_a_monitor);
 my $as_monitor = 'SET SESSION AUTHORIZATION monitor; ';
 my $error_of_a = q{
-	SELECT s.reachable, s.error FROM shardring.shard_status('orders') AS s
+	SELECT s.reachable, s.error FROM shardring.shard_details('orders') AS s
 	WHERE s.shard = 'a'};
 on_main('CREATE ROLE stranger LOGIN');
-for my $call (q{shard_status('orders')}, q{probe('orders')},
-	q{push_version('orders', 1)},
+for my $call (q{shard_status('orders')}, q{shard_details('orders')},
+	q{probe('orders')}, q{push_version('orders', 1)},
 	q{plproxy_sync('orders')}, q{receive_version('{}', false)})
 {
 	is(sqlstate("SET SESSION AUTHORIZATION stranger; SELECT shardring.$call"),
@@ -388,7 +417,7 @@ append_to_file($other->data_dir . '/pg_hba.conf',
 $other->reload;
 is( on_main($as_monitor . q{
 		SELECT s.reachable, coalesce(s.error, '-'), s.in_sync
-		FROM shardring.shard_status('orders') AS s WHERE s.shard = 'a'}),
+		FROM shardring.shard_details('orders') AS s WHERE s.shard = 'a'}),
 	't|-|t', 'with a password that is asked for, all is well');
 is( on_main($as_monitor . q{
 		SELECT p.failures FROM shardring.probe('orders') AS p
@@ -397,7 +426,8 @@ is( on_main($as_monitor . q{
 for my $grant (@of_a_monitor)
 {
 	is( sqlstate("BEGIN; REVOKE $grant FROM monitor; $as_monitor"
-			  . q{SELECT shardring.probe('orders')}),
+			  . q{SELECT shardring.probe('orders');
+				SELECT shardring.shard_status('orders')}),
 		'42501', "and no less: $grant");
 }
 on_main(q{ALTER USER MAPPING FOR monitor SERVER a
@@ -426,12 +456,13 @@ on_main(qq{
 my $many = $main->background_psql('postgres');
 my $pid = $many->query_safe('SELECT pg_backend_pid()');
 my $ask_all = q{
-	SELECT count(*), bool_and(s.reachable), coalesce(min(s.error), 'no error')
-	FROM shardring.shard_status('wide') AS s};
+	SELECT count(*), bool_and(s.reachable), bool_and(s.error ~ '^same database as server "w')
+	FROM shardring.shard_details('wide') AS s};
+my $all = '200|t|t';    # these are three databases
 $many->query_safe(q{SET shardring.remote_timeout = '2 min'});
-is($many->query_safe($ask_all), '200|t|no error', '200 shards answer');
+is($many->query_safe($ask_all), $all, '200 shards answer');
 my $descriptors = open_descriptors($pid);
-is($many->query_safe($ask_all), '200|t|no error', '200 shards answer again');
+is($many->query_safe($ask_all), $all, '200 shards answer again');
 is(open_descriptors($pid), $descriptors, '200 shards: no descriptor is left');
 $many->quit;
 no_session_left('200 shards');
@@ -440,7 +471,7 @@ no_session_left('200 shards');
 $main->append_conf('postgresql.conf', 'max_files_per_process = 200');
 $main->restart;
 is(on_main("SET shardring.remote_timeout = '2 min'; $ask_all"),
-	'200|t|no error', '200 shards, fewer descriptors');
+	$all, '200 shards, fewer descriptors');
 
 # a pgbouncer section, and what it cannot hold
 is( on_main(q{

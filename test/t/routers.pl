@@ -144,7 +144,8 @@ is(join(' ', map { "$_->[2]$_->[3]" } @first),
 
 # Everywhere but in the router: version 2.
 on_main(q{
-	SELECT shardring.push_version('orders', 2, activate => true);
+	SELECT shardring.push_version('orders', 2, ARRAY['s0', 's1'], true);
+	SELECT shardring.push_version('orders', 2, ARRAY['s2'], true);
 	SELECT shardring.activate('orders')});
 write_databases();
 pooler('RELOAD');

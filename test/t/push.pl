@@ -1,0 +1,398 @@
+
+# push.pl
+#	Pushing to the right servers, in the right order: entries that lead to
+#	another database than they should, shards that do not say who they are,
+#	activating in an order that would make two owners of a key, and versions
+#	that are left over.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Shards;
+use Test::More;
+
+my $main = new_server('main');
+my $other = new_server('other');
+$other->append_conf('postgresql.conf',
+	"wal_level = replica\nmax_wal_senders = 2");
+$other->restart;
+my ($host, $port) = ($other->host, $other->port);
+
+sub on_main
+{
+	return $main->safe_psql('postgres', @_);
+}
+
+# SQLSTATE, message, detail and hint of a statement that fails.
+sub failure
+{
+	my ($sql) = @_;
+	my ($status, $out, $error) = $main->psql('postgres', $sql,
+		extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+	my ($code, $message) = $error =~ /ERROR:\s+(\w{5}): (.*)/;
+	my ($detail) = $error =~ /DETAIL:\s+(.*)/;
+	my ($hint) = $error =~ /HINT:\s+(.*)/;
+	return ($code // 'no error', $message // '', $detail // '', $hint // '');
+}
+
+# A shard is a database of the other server that does not say who it is.
+sub add_shard
+{
+	my ($name) = @_;
+	$other->safe_psql('postgres', qq{CREATE DATABASE "$name"});
+	$other->safe_psql($name, q{
+		CREATE EXTENSION shardring;
+		CREATE TABLE held (key text PRIMARY KEY)});
+	on_main(qq{
+		SELECT format('CREATE SERVER %I FOREIGN DATA WRAPPER postgres_fdw '
+					  'OPTIONS (host %L, port %L, dbname %1\$L)',
+					  '$name', '$host', '$port') \\gexec});
+	return;
+}
+
+sub say_who
+{
+	my ($name) = @_;
+	$other->safe_psql('postgres',
+		qq{ALTER DATABASE "$name" SET shardring.shard = '$name'});
+	return;
+}
+
+sub guard
+{
+	my ($name, $ring) = @_;
+	$other->safe_psql($name, qq{
+		CREATE TRIGGER zz_guard_$ring BEFORE INSERT OR UPDATE OR DELETE ON held
+		FOR EACH ROW EXECUTE FUNCTION shardring.guard('$ring', 'key')});
+	return;
+}
+
+sub push_to
+{
+	my ($arguments) = @_;
+	return on_main(qq{
+		SELECT p.shard, p.ok, p.active_version, p.error
+		FROM shardring.push_version($arguments) AS p});
+}
+
+sub status
+{
+	my ($ring) = @_;
+	return on_main(qq{SELECT s.* FROM shardring.shard_status('$ring') AS s});
+}
+
+# Versions that are on a shard, and the one that is active.
+sub versions_on
+{
+	my ($name, $ring) = @_;
+	return $other->safe_psql($name, qq{
+		SELECT string_agg(v.version::text, ' ' ORDER BY v.version), max(
+			(SELECT r.active_version FROM shardring.ring AS r
+			 WHERE r.ring = '$ring'))
+		FROM shardring.ring_version AS v WHERE v.ring = '$ring'});
+}
+
+on_main('CREATE EXTENSION postgres_fdw');
+add_shard($_) for qw(a b c);
+
+# ---------- who is it? ----------
+
+on_main(q{
+	SELECT shardring.create_ring('who');
+	SELECT shardring.add_group('who', 'g', ARRAY['a', 'b'], 2);
+	SELECT shardring.activate('who')});
+say_who('a');
+my $unset = qq{shardring.shard is not set there: }
+  . q{ALTER DATABASE b SET shardring.shard = 'b'};
+is(push_to(q{'who', 1, activate => true}), "a|t|1|\nb|f|1|$unset",
+	'unset: done all the same, and not well');
+is(status('who'), "a|t|1|\nb|f|1|shardring.shard is not set",
+	'unset: not in sync');
+my $command = on_main(q{SELECT d.hint FROM shardring.shard_details('who') AS d
+	WHERE d.shard = 'b'});
+my $early = $other->background_psql('b');
+$early->query_safe('SELECT 1');
+$other->safe_psql('b', $command);
+is( $early->query_safe('SELECT i.shard FROM shardring.shard_identity() AS i'),
+	'b', 'a session from before, as a pooler has it, says it too');
+$early->quit;
+is(push_to(q{'who', 1, activate => true}), "a|t|1|\nb|t|1|",
+	'and well after the command that it says');
+is(status('who'), "a|t|1|\nb|t|1|", 'and in sync');
+is( on_main(q{
+		SELECT count(DISTINCT d.system_identifier), string_agg(d.database, ' '),
+			bool_and(d.round_trip = date_trunc('ms', d.round_trip))
+		FROM shardring.shard_details('who') AS d}),
+	'1|a b|t', 'one cluster, two databases, times in milliseconds');
+
+# two entries that lead to one database
+on_main(q{
+	SELECT shardring.draft_version('who');
+	SELECT shardring.set_weight('who', 'g', 2);
+	SELECT shardring.activate('who');
+	ALTER SERVER b OPTIONS (SET dbname 'a')});
+my $one = qq{same database as server "b"\nb|f||same database as server "a"};
+is(status('who'), "a|f|1|same database as server \"b\"\n"
+	  . 'b|f|1|same database as server "a"', 'two entries, one database');
+is(push_to(q{'who', 2}), "a|f||$one", 'is not pushed to');
+is(push_to(q{'who', 2, activate => true}), "a|f||$one", 'nor activated');
+is(push_to(q{'who', 2, '{a}', true}),
+	'a|f||same database as server "b"', 'nor one of them');
+is(versions_on($_, 'who'), '1|1', "nothing has reached $_") for qw(a b);
+is(on_main(q{SELECT p.failures FROM shardring.probe('who') AS p}), "1\n1",
+	'and is a failure');
+
+# the same when no name is set
+$other->safe_psql('postgres', 'ALTER DATABASE a RESET shardring.shard');
+is(push_to(q{'who', 2}), "a|f||$one", 'also when it has no name');
+say_who('a');
+
+# an entry that leads to another shard
+is(push_to(q{'who', 2, '{b}'}), 'b|f||the server is shard "a"',
+	'another shard is not pushed to');
+is(versions_on('a', 'who'), '1|1', 'and has nothing');
+on_main(q{ALTER SERVER b OPTIONS (SET dbname 'b')});
+
+# A copy that was promoted is the same database by its identifier, and another
+# one when it has a name of its own.
+$other->backup('copy');
+my $copy = PostgreSQL::Test::Cluster->new('copy');
+$copy->init_from_backup($other, 'copy');
+$copy->start;
+my ($copy_host, $copy_port) = ($copy->host, $copy->port);
+on_main(qq{
+	ALTER SERVER b OPTIONS (SET host '$copy_host', SET port '$copy_port',
+		SET dbname 'a')});
+like(status('who'), qr/^a\|f\|1\|same database as/, 'a copy without a name');
+$copy->safe_psql('postgres', q{ALTER DATABASE a SET shardring.shard = 'b'});
+like(status('who'), qr/^a\|f\|1\|the map has version 2\nb\|f\|1\|the map/,
+	'a copy with a name of its own');
+is(push_to(q{'who', 2}), "a|t|1|\nb|t|1|", 'is pushed to');
+is($copy->safe_psql('a', 'SELECT max(version) FROM shardring.ring_version'),
+	'2', 'and has it');
+$copy->stop;
+$other->safe_psql('a', q{SELECT shardring.drop_version('who', 2)});
+on_main(qq{
+	ALTER SERVER b OPTIONS (SET host '$host', SET port '$port',
+		SET dbname 'b')});
+
+# between question and command it is another database
+my $identity = q{SELECT i.system_identifier || '/' || i.database_oid
+	FROM shardring.shard_identity() AS i};
+my $here = $other->safe_psql('b', $identity);
+my $document = on_main(q{SELECT shardring.export_version('who', 2)});
+for my $case ([ qq({"$here": ["a", "c"]}), 'database "b" is shard "b"' ],
+	[ '{"1/2": ["b"]}', 'database "b" is not the one that was asked before' ],
+	[ '{}', 'database "b" is not the one that was asked before' ],
+	[ '"b"', 'database "b" is not the one that was asked before' ])
+{
+	my ($expected, $message) = @$case;
+	for my $call (qq{receive_version('$document', false, NULL, '$expected')})
+	{
+		my ($status, $out, $error) = $other->psql('b',
+			"SELECT shardring.$call",
+			extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+		like($error, qr/ERROR:  55000: \Q$message\E\n/,
+			"$expected: " . substr $call, 0, 15);
+	}
+}
+is(versions_on('b', 'who'), '1|1', 'and has nothing');
+is( $other->safe_psql('b', qq{
+		SELECT r.error, r.active_version FROM shardring.receive_version(
+			'$document', true, NULL, '{"$here": ["c", "b"]}') AS r}),
+	'|2', 'one of the names is its own');
+is(push_to(q{'who', 2, activate => true}), "a|t|2|\nb|t|2|", 'and all is well');
+
+# names of all kinds
+my $odd = "gr\xc3\xb6\xc3\x9fe 'x\"";
+my $quoted = $odd =~ s/"/""/r;
+my $literal = $odd =~ s/'/''/r;
+$other->safe_psql('postgres', qq{CREATE DATABASE "$quoted"});
+$other->safe_psql($odd, 'CREATE EXTENSION shardring');
+on_main(qq{
+	SELECT format('CREATE SERVER %I FOREIGN DATA WRAPPER postgres_fdw '
+				  'OPTIONS (host %L, port %L, dbname %1\$L)',
+				  '$literal', '$host', '$port') \\gexec
+	SELECT shardring.create_ring('odd');
+	SELECT shardring.add_group('odd', 'g', ARRAY['$literal']);
+	SELECT shardring.activate('odd')});
+$other->safe_psql('postgres', on_main(
+	q{SELECT d.hint FROM shardring.shard_details('odd') AS d}));
+is(push_to(q{'odd', 1, activate => true}), "$odd|t|1|", 'a name of all kinds');
+
+# shards that are on one server on purpose are asked once
+on_main(q{
+	SELECT shardring.create_ring('shared');
+	SELECT shardring.add_group('shared', 'g', ARRAY['a', 'c1', 'c2'], 3);
+	SELECT shardring.activate('shared');
+	UPDATE shardring.shard SET server = 'c' WHERE shard IN ('c1', 'c2')});
+is(push_to(q{'shared', 1, activate => true}), "a|t|1|\nc1|t|1|\nc2|t|1|",
+	'two shards on a server that says nothing');
+$other->safe_psql('postgres', q{ALTER DATABASE c SET shardring.shard = 'c2'});
+is(push_to(q{'shared', 1, '{c1}'}), 'c1|t|1|', 'or is the other of them');
+is(status('shared'), "a|t|1|\nc1|t|1|\nc2|t|1|", 'and is in sync');
+$other->safe_psql('postgres', q{ALTER DATABASE c SET shardring.shard = 'b'});
+is(push_to(q{'shared', 1}),
+	join("\n", 'a|t|1|', map { "$_|f||the server is shard \"b\"" } qw(c1 c2)),
+	'but not a third one');
+say_who('c');
+
+# ---------- in which order? ----------
+
+on_main(q{
+	SELECT shardring.create_ring('orders');
+	SELECT shardring.add_group('orders', 'ga', ARRAY['a']);
+	SELECT shardring.add_group('orders', 'gb', ARRAY['b']);
+	SELECT shardring.activate('orders')});
+guard('a', 'orders');
+is(push_to(q{'orders', 1, activate => true}), "a|t|1|\nb|t|1|",
+	'with a guard: nothing is active yet');
+guard('b', 'orders');
+is(push_to(q{'orders', 1, activate => true}), "a|t|1|\nb|t|1|",
+	'with guards: once more');
+on_main(q{
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.add_group('orders', 'gc', ARRAY['c']);
+	SELECT shardring.seal('orders')});
+my $all = q{SELECT shardring.push_version('orders', 2, activate => true)};
+my ($code, $message, $detail, $hint) = failure($all);
+is("$code $message",
+	'55000 shard "c" would take keys that shard "a" still takes',
+	'with guards: not all at once');
+is(versions_on('c', 'orders'), '|', 'and nothing was sent');
+is((failure($all =~ s/2,/2, '{c}',/r))[0], '55000', 'nor the target first');
+is((failure($all =~ s/2,/2, '{b,c}',/r))[0], '55000', 'nor with it');
+is(push_to(q{'orders', 2}), "a|t|1|\nb|t|1|\nc|t||", 'inactive: all at once');
+is(push_to(q{'orders', 2, '{a}', true}), 'a|t|2|', 'one source');
+($code, $message, $detail, $hint) = failure($all);
+is($message, 'shard "c" would take keys that shard "b" still takes',
+	'the other one is left');
+my ($next) = $hint =~ /: (SELECT .*?\))\. /;
+is($next,
+	q{SELECT * FROM shardring.push_version('orders', 2, ARRAY['b'], activate => true)},
+	'the hint has the next command');
+on_main(q{ALTER SERVER a OPTIONS (SET port '1')});
+is((failure($all))[0], '55000', 'a source that does not answer');
+on_main(q{ALTER SERVER a OPTIONS (SET port '} . $port . q{')});
+on_main($next);
+is(push_to(q{'orders', 2, activate => true}), "a|t|2|\nb|t|2|\nc|t|2|",
+	'the sources refuse them: now the target');
+is(status('orders'), join("\n", map { "$_|f|2|the map has version 1" } qw(a b c)),
+	'and not in sync as long as the map is behind');
+on_main(q{SELECT shardring.activate('orders', 2)});
+is(status('orders'), join("\n", map { "$_|t|2|" } qw(a b c)), 'in sync');
+
+# a shard that leaves is a source although no version has it any more
+on_main(q{
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.remove_group('orders', 'gc');
+	SELECT shardring.activate('orders', 3)});
+($code, $message) = failure($all =~ s/2,/3,/r);
+is("$code $message",
+	'55000 shard "a" would take keys that shard "c" still takes',
+	'a shard that leaves comes first, wherever the map is');
+is(push_to(q{'orders', 3, '{c}', true}), 'c|t|3|', 'and then');
+is(push_to(q{'orders', 3, activate => true}), "a|t|3|\nb|t|3|",
+	'the ones that stay');
+
+# source and target at once: weights of two groups change
+$other->safe_psql('c', 'TRUNCATE held');
+on_main(q{
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.add_group('orders', 'gd', ARRAY['c']);
+	SELECT shardring.set_weight('orders', 'ga', 3);
+	SELECT shardring.seal('orders')});
+for my $list (q{}, q{'{a}', }, q{'{b}', }, q{'{a,b,c}', })
+{
+	($code, $message, $detail, $hint) =
+	  failure(qq{SELECT shardring.push_version('orders', 4, ${list}activate => true)});
+	is("$code $message",
+		'55000 shard "a" would be source and target of keys at once',
+		"source and target: $list");
+}
+like($detail, qr/two shards would own the same keys/, 'and why');
+like($hint, qr/Make a version of each change/, 'and what to do');
+# what the hint says
+on_main(q{
+	SELECT shardring.drop_version('orders', 4);
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.set_weight('orders', 'ga', 3);
+	SELECT shardring.seal('orders')});
+is(push_to(q{'orders', 5, '{b}', true}), 'b|t|5|', 'one change: the source');
+is(push_to(q{'orders', 5, '{a}', true}), 'a|t|5|', 'and the target');
+on_main(q{
+	SELECT shardring.activate('orders', 5);
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.add_group('orders', 'gd', ARRAY['c']);
+	SELECT shardring.seal('orders')});
+is(push_to(q{'orders', 6, '{a,b}', true}), "a|t|6|\nb|t|6|",
+	'the other one: the sources');
+is(push_to(q{'orders', 6, '{c}', true}), 'c|t|6|', 'and the target');
+on_main(q{SELECT shardring.activate('orders', 6)});
+
+# guards of another ring, or that are switched off, are none
+$other->safe_psql($_, qq{
+	ALTER TABLE held DISABLE TRIGGER zz_guard_orders;
+	CREATE TRIGGER zz_guard_more BEFORE INSERT ON held
+	FOR EACH ROW EXECUTE FUNCTION shardring.guard('orders2', 'key')})
+  for qw(a b);
+is( on_main(q{SELECT string_agg(d.guards::text, ' ')
+		FROM shardring.shard_details('orders') AS d}),
+	'0 0 0', 'no guards');
+on_main(q{
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.set_weight('orders', 'ga', 1);
+	SELECT shardring.set_weight('orders', 'gb', 2);
+	SELECT shardring.seal('orders')});
+is(push_to(q{'orders', 7, activate => true}),
+	join("\n", map { "$_|t|7|" } qw(a b c)), 'without guards: all at once');
+on_main(q{SELECT shardring.activate('orders', 7)});
+
+# ---------- what a refused activation leaves ----------
+
+# Drafted before 7 was active, so it needs to be told.
+on_main(q{
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.seal('orders', 9);
+	SELECT shardring.activate('orders', 8)});
+is(push_to(q{'orders', 8, activate => true}),
+	join("\n", map { "$_|t|8|" } qw(a b c)), 'version 8');
+is( push_to(q{'orders', 9, activate => true}),
+	join("\n", map {
+		"$_|f|8|version 9 of ring \"orders\" was drafted while version 7 was active"
+	} qw(a b c)),
+	'version 9 may undo what 8 did');
+is(versions_on('c', 'orders'), '2 3 6 7 8 9|8', 'the import is kept');
+is( push_to(q{'orders', 9, '{a}', true, 7}),
+	'a|f|8|version 7 of ring "orders" is not the active one',
+	'expected_active is another');
+is( push_to(q{'orders', 9, activate => true, expected_active => 8}),
+	join("\n", map { "$_|t|9|" } qw(a b c)), 'expected_active');
+on_main(q{SELECT shardring.activate('orders', 9, expected_active => 8)});
+is(status('orders'), join("\n", map { "$_|t|9|" } qw(a b c)), 'in sync');
+
+# ---------- as a terminal shows it ----------
+
+on_main(q{
+	SELECT shardring.create_ring('wide');
+	SELECT shardring.add_group('wide', 'g',
+		ARRAY['orders-eu-1', 'orders-eu-2', 'orders-eu-3', 'orders-eu-4'], 4);
+	SELECT shardring.activate('wide');
+	UPDATE shardring.shard SET server = 'a' WHERE shard = 'orders-eu-1';
+	UPDATE shardring.shard SET server = 'b' WHERE shard = 'orders-eu-2';
+	ALTER SERVER b OPTIONS (SET host '/nowhere')});
+for my $call (qw(shard_status probe))
+{
+	my $out = on_main("SELECT * FROM shardring.$call('wide')",
+		extra_params => [ '-P', 'format=aligned', '-P', 'tuples_only=off' ]);
+	is(scalar(grep { length > 80 } split /\n/, $out), 0, "$call: 80 columns");
+	like($out, qr/orders-eu-4/, "$call: four shards");
+}
+
+$_->stop for $main, $other;
+done_testing();
