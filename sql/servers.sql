@@ -37,6 +37,9 @@ SELECT shardring.plproxy_sync(NULL);
 SELECT * FROM shardring.shard_status('nope');
 SELECT * FROM shardring.probe('nope');
 SELECT * FROM shardring.push_version('nope', 1);
+SELECT * FROM shardring.drop_version_on_shards('nope', 1);
+SELECT * FROM shardring.prune_on_shards('nope', 1);
+SELECT * FROM shardring.receive_drop('nope', '{1,NULL,-1,2147483647}');
 -- and NULL, nothing, much and what is not ASCII
 DO $$
 DECLARE
@@ -44,11 +47,13 @@ DECLARE
 BEGIN
 	FOREACH call IN ARRAY ARRAY[
 		'shard_status(NULL)', 'shard_details(NULL)', 'probe(NULL)', 'push_version(NULL, 1)', 'push_version(''r'', NULL)',
-		'push_version(''r'', 1, activate => NULL)',
-		'receive_version(NULL, true)', 'receive_version(''{}'', NULL)', 'receive_version(''{}'', true, 1, ''null'')',
+		'push_version(''r'', 1, activate => NULL)', 'drop_version_on_shards(NULL, 1)', 'drop_version_on_shards(''empty'', NULL)',
+		'prune_on_shards(NULL, 1)', 'prune_on_shards(''empty'', NULL)', 'receive_drop(NULL, ''{1}'')', 'receive_drop(''r'', NULL)',
+		'receive_version(NULL, true)', 'receive_version(''{}'', NULL)', 'receive_version(''{}'', true, 1, ''null'')', 'receive_drop(''r'', ''{}'', ''[1]'')',
 		'shard_status('''')', 'shard_details(repeat(''x'', 100000))', 'shard_details(''größe'')', 'probe(''größe'')',
-		'push_version(''empty'', 1)',
-		'shard_status(''empty'')']
+		'drop_version_on_shards(''größe'', 1)', 'prune_on_shards('''', 2147483647)', 'drop_version_on_shards(''empty'', 0)',
+		'drop_version_on_shards(''empty'', 2)', 'drop_version_on_shards(''empty'', 2147483647)', 'prune_on_shards(''empty'', -1)', 'push_version(''empty'', 1)',
+		'drop_version_on_shards(''empty'', 1)', 'prune_on_shards(''empty'', 0)', 'shard_status(''empty'')', 'receive_drop(''empty'', ''{}'')']
 	LOOP
 		BEGIN
 			IF call ~ 'empty' THEN

@@ -32,25 +32,11 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-	locked shardring.ring;
 	old integer[];
 BEGIN
 	PERFORM shardring_internal.refuse_null('ring', ring, 'keep', keep::text);
-	IF keep < 0 THEN
-		RAISE EXCEPTION 'keep must not be negative'
-			USING ERRCODE = 'invalid_parameter_value';
-	END IF;
-	locked := shardring_internal.lock_ring(ring);
-	old := ARRAY(
-		SELECT k.version
-		FROM (SELECT v.version FROM shardring.ring_version AS v
-			  WHERE v.ring = locked.ring AND v.sealed_at IS NOT NULL
-				  AND v.version < locked.active_version
-			  ORDER BY v.version DESC
-			  OFFSET keep) AS k
-		WHERE NOT EXISTS (SELECT FROM shardring.ring_version AS d
-						  WHERE d.ring = locked.ring AND d.sealed_at IS NULL
-							  AND d.parent = k.version));
+	old := shardring_internal.prunable(
+		shardring_internal.lock_ring(ring), keep);
 	PERFORM shardring_internal.erase_versions(ring, old);
 	RETURN cardinality(old);
 END
@@ -58,6 +44,35 @@ $body$;
 COMMENT ON FUNCTION shardring.prune(text, integer) IS
 	'drops sealed versions older than the active one, keeping the newest few';
 REVOKE EXECUTE ON FUNCTION shardring.prune(text, integer) FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.prunable(ours shardring.ring, keep integer)
+RETURNS integer[]
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	PERFORM shardring_internal.refuse_null('keep', keep::text);
+	IF keep < 0 THEN
+		RAISE EXCEPTION 'keep must not be negative'
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	RETURN ARRAY(
+		SELECT k.version
+		FROM (SELECT v.version FROM shardring.ring_version AS v
+			  WHERE v.ring = ours.ring AND v.sealed_at IS NOT NULL
+				  AND v.version < ours.active_version
+			  ORDER BY v.version DESC
+			  OFFSET keep) AS k
+		WHERE NOT EXISTS (SELECT FROM shardring.ring_version AS d
+						  WHERE d.ring = ours.ring AND d.sealed_at IS NULL
+							  AND d.parent = k.version)
+		ORDER BY k.version);
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.prunable(shardring.ring, integer) IS
+	'sealed versions older than the active one, all but the newest few';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.prunable(shardring.ring, integer) FROM PUBLIC;
 
 CREATE FUNCTION shardring.drop_ring(ring text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE

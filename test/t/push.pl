@@ -191,7 +191,8 @@ for my $case ([ qq({"$here": ["a", "c"]}), 'database "b" is shard "b"' ],
 	[ '"b"', 'database "b" is not the one that was asked before' ])
 {
 	my ($expected, $message) = @$case;
-	for my $call (qq{receive_version('$document', false, NULL, '$expected')})
+	for my $call (qq{receive_version('$document', false, NULL, '$expected')},
+		qq{receive_drop('who', '{1}', '$expected')})
 	{
 		my ($status, $out, $error) = $other->psql('b',
 			"SELECT shardring.$call",
@@ -375,6 +376,77 @@ is( push_to(q{'orders', 9, activate => true, expected_active => 8}),
 	join("\n", map { "$_|t|9|" } qw(a b c)), 'expected_active');
 on_main(q{SELECT shardring.activate('orders', 9, expected_active => 8)});
 is(status('orders'), join("\n", map { "$_|t|9|" } qw(a b c)), 'in sync');
+
+# ---------- dropping everywhere ----------
+
+sub drop_with
+{
+	my ($call) = @_;
+	return on_main("SELECT d.* FROM shardring.$call AS d");
+}
+
+is(drop_with(q{drop_version_on_shards('orders', 5)}),
+	"a|t||{5}\nb|t||{5}\nc|t||{}\n|t||{5}", 'dropped where it was, and here');
+is(drop_with(q{drop_version_on_shards('orders', 5)}),
+	"a|t||{}\nb|t||{}\nc|t||{}\n|t||{}", 'twice');
+is(join(' ', (failure(q{SELECT shardring.drop_version_on_shards('orders', 9)}))[0, 1]),
+	'55000 version 9 of ring "orders" is active', 'not the active one');
+is((failure(q{SELECT shardring.drop_version_on_shards('orders', $_)} =~ s/\$_/$_/r))[0],
+	'42704', "no version $_") for 0, 10;
+
+# one that is active on a shard
+on_main(q{
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.seal('orders');
+	SELECT shardring.push_version('orders', 10)});
+push_to(q{'orders', 10, '{b}', true});
+is( drop_with(q{drop_version_on_shards('orders', 10)}),
+	"a|t||{10}\nb|f|version 10 of ring \"orders\" is active|{}\nc|t||{10}\n"
+	  . '|f|version 10 of ring "orders" is active on shard "b"|{}',
+	'one that is active on a shard');
+push_to(q{'orders', 10, activate => true});
+on_main(q{SELECT shardring.activate('orders', 10)});
+
+# leftovers, and a shard that is dead meanwhile
+on_main(q{
+	SELECT shardring.drop_version('orders', 2);
+	SELECT shardring.drop_version('orders', 3);
+	ALTER SERVER b OPTIONS (SET port '1')});
+is( on_main(q{SELECT d.shard, d.in_sync, d.leftovers, d.problem
+		FROM shardring.shard_details('orders') AS d WHERE d.shard <> 'b'}),
+	"a|t|{2,3}|not on the map: version 2, 3\n"
+	  . 'c|t|{2,3}|not on the map: version 2, 3', 'leftovers');
+like(drop_with(q{drop_version_on_shards('orders', 3)}),
+	qr/^a\|t\|\|\{3\}\nb\|f\|connection .*\|\nc\|t\|\|\{3\}\n\|t\|\|\{\}$/,
+	'the ones that answer drop it');
+like(drop_with(q{prune_on_shards('orders', 1)}),
+	qr/^a\|t\|\|\{1,2,6,7,8\}\nb\|f\|connection .*\|\nc\|t\|\|\{2,6,7,8\}\n\|t\|\|\{1,6,7,8\}$/,
+	'and prune');
+on_main(qq{ALTER SERVER b OPTIONS (SET port '$port')});
+is(status('orders'),
+	"a|t|10|\nb|t|10|not on the map: version 1, 2, 3, 6 ...\nc|t|10|",
+	'one was dead meanwhile');
+is(drop_with(q{prune_on_shards('orders', 1)}),
+	"a|t||{}\nb|t||{1,2,3,6,7,8}\nc|t||{}\n|t||{}", 'and is pruned later');
+is(versions_on($_, 'orders'), '9 10|10', "$_ has what the map has")
+  for qw(a b c);
+
+# not on a server that is another shard, and one that is behind keeps its own
+on_main(q{ALTER SERVER b OPTIONS (SET dbname 'c')});
+is( drop_with(q{prune_on_shards('orders', 0)}),
+	"a|t||{9}\nb|f|same database as server \"c\"|\n"
+	  . "c|f|same database as server \"b\"|\n|t||{9}",
+	'two entries, one database: not pruned');
+on_main(q{
+	ALTER SERVER b OPTIONS (SET dbname 'b');
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.activate('orders', 11);
+	SELECT shardring.push_version('orders', 11, '{a,b}', true)});
+is( drop_with(q{prune_on_shards('orders', 0)}),
+	"a|t||{10}\nb|t||{9,10}\nc|f|version 10 of ring \"orders\" is active|{9}\n"
+	  . '|t||{10}', 'the one that is behind keeps what is active');
+is((failure(q{SELECT shardring.prune_on_shards('orders', -1)}))[0],
+	'22023', 'keep less than nothing');
 
 # ---------- as a terminal shows it ----------
 

@@ -385,7 +385,9 @@ my $error_of_a = q{
 on_main('CREATE ROLE stranger LOGIN');
 for my $call (q{shard_status('orders')}, q{shard_details('orders')},
 	q{probe('orders')}, q{push_version('orders', 1)},
-	q{plproxy_sync('orders')}, q{receive_version('{}', false)})
+	q{drop_version_on_shards('orders', 1)}, q{prune_on_shards('orders', 1)},
+	q{plproxy_sync('orders')}, q{receive_version('{}', false)},
+	q{receive_drop('orders', '{1}')})
 {
 	is(sqlstate("SET SESSION AUTHORIZATION stranger; SELECT shardring.$call"),
 		'42501', "not for PUBLIC: $call");
