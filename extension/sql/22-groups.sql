@@ -42,7 +42,8 @@ BEGIN
 		FROM shardring.shard_group AS g
 		WHERE g.ring = draft.ring AND g.version = draft.version));
 	IF NOT force THEN
-		PERFORM shardring_internal.require_cooldown(ring, group_name);
+		PERFORM shardring_internal.require_cooldown(
+			ring, ARRAY[group_name]);
 	END IF;
 	SELECT p.points INTO STRICT new_points
 	FROM shardring_internal.resize_groups(add_group.ring, draft.version,
@@ -134,50 +135,79 @@ REVOKE EXECUTE ON FUNCTION
 	shardring_internal.require_new_group(text, integer, text) FROM PUBLIC;
 
 /*
- * A group that has just left comes back with empty or stale shards.  What
- * the dropped versions held is not known any more and hinders nobody.
+ * A group that has just left comes back with empty or stale shards.  What the
+ * dropped versions held is not known any more: a group left at the latest when
+ * the next version that is still there was activated, and once no version is
+ * left that had it, it hinders nobody.
+ *
+ * From the newest version back, so that a long history costs nothing.
  */
-CREATE FUNCTION shardring_internal.require_cooldown(ring text, group_name text)
+CREATE FUNCTION shardring_internal.require_cooldown(
+	ring text, group_names text[])
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-	time_left interval;
+	cooldown interval := (SELECT r.rejoin_cooldown FROM shardring.ring AS r
+						  WHERE r.ring = require_cooldown.ring COLLATE "C");
+	absent text[] := group_names;
+	left_at timestamp with time zone;
+	kept record;
+	had text[];
 BEGIN
-	SELECT max(a.activated_at) + r.rejoin_cooldown - clock_timestamp()
-	INTO time_left
-	FROM shardring.ring AS r
-		JOIN shardring.activation AS a ON a.ring = r.ring
-		JOIN shardring.ring_version AS v
-			ON v.ring = a.ring AND v.version = a.version
-		JOIN shardring.shard_group AS g
-			ON g.ring = a.ring AND g.version = a.from_version
-	WHERE r.ring = require_cooldown.ring COLLATE "C"
-		AND a.activated_at > clock_timestamp() - r.rejoin_cooldown
-		AND g.group_name = require_cooldown.group_name COLLATE "C"
-		AND NOT EXISTS (SELECT FROM shardring.shard_group AS s
-						WHERE s.ring = r.ring
-							AND (s.version = a.version
-								 OR s.version = r.active_version)
-							AND s.group_name = g.group_name)
-	GROUP BY r.rejoin_cooldown;
-	IF time_left > '0' THEN
-		RAISE EXCEPTION
-			'group "%" left ring "%" less than rejoin_cooldown ago',
-			group_name, ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = format('It may rejoin in %s.',
-							date_trunc('second', time_left)
-							+ interval '1 second'),
-			HINT = 'Wait, or specify force => true if its shards are empty.';
-	END IF;
+	FOR kept IN
+		SELECT v.version, a.activated_at
+		FROM shardring.ring_version AS v
+			JOIN shardring.activation AS a
+				ON a.ring = v.ring AND a.version = v.version
+		WHERE v.ring = require_cooldown.ring COLLATE "C"
+		ORDER BY v.version DESC
+	LOOP
+		EXIT WHEN left_at + cooldown <= clock_timestamp();
+		had := ARRAY(SELECT g.group_name FROM shardring.shard_group AS g
+					 WHERE g.ring = require_cooldown.ring COLLATE "C"
+						 AND g.version = kept.version
+						 AND g.group_name = ANY (absent));
+		IF left_at IS NULL THEN
+			/* the active version: these never left */
+			absent := ARRAY(SELECT n.group_name
+							FROM unnest(absent) AS n (group_name)
+							WHERE n.group_name COLLATE "C" <> ALL (had));
+		ELSIF cardinality(had) > 0 THEN
+			PERFORM shardring_internal.refuse_rejoin(
+				ring, had[1], left_at + cooldown - clock_timestamp());
+		END IF;
+		left_at := kept.activated_at;
+	END LOOP;
 END
 $body$;
-COMMENT ON FUNCTION shardring_internal.require_cooldown(text, text) IS
-	'raises when a group left the ring during rejoin_cooldown';
-REVOKE EXECUTE ON FUNCTION shardring_internal.require_cooldown(text, text)
-	FROM PUBLIC;
+COMMENT ON FUNCTION shardring_internal.require_cooldown(text, text[]) IS
+	'raises if one of these groups left the ring during rejoin_cooldown';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.require_cooldown(text, text[]) FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.refuse_rejoin(
+	ring text, group_name text, time_left interval)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	RAISE EXCEPTION 'group "%" left ring "%" less than rejoin_cooldown ago',
+		group_name, ring
+		USING ERRCODE = 'object_not_in_prerequisite_state',
+		DETAIL = format('It may rejoin in %s.',
+						date_trunc('second', time_left)
+						+ interval '1 second'),
+		HINT = 'Wait, or specify force => true if its shards are empty.';
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring_internal.refuse_rejoin(text, text, interval) IS
+	'raises the error for adding a group that has just left';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.refuse_rejoin(text, text, interval) FROM PUBLIC;
 
 /* floor(s * n / slots) = i holds from ceil(i * slots / n) on. */
 CREATE FUNCTION shardring_internal.slot_blocks(
