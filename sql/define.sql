@@ -610,6 +610,44 @@ WHERE c.relnamespace = 'shardring'::regnamespace AND c.relkind IN ('r', 'v')
 RESET ROLE;
 DROP ROLE regress_shardring_user;
 
+-- the limits of numbers, and what plain SQL left there, are told as such
+SELECT count(shardring.drop_ring(ring)) FROM shardring.ring;
+SELECT shardring.create_ring('r');
+SELECT shardring.add_group('r', 'a', ARRAY['a']);
+SELECT shardring.activate('r');
+SELECT shardring.import_version(shardring.export_version('r')
+	|| '{"ring": "last", "version": 999999999}');
+SELECT shardring.activate('last');
+SELECT shardring.draft_version('last');
+-- as the hint says
+SELECT shardring.import_version(shardring.export_version('last')
+	|| '{"ring": "next", "version": 1}');
+SELECT shardring.draft_version('next', 1);
+-- a draft that plain SQL made has its number, and the next one another
+INSERT INTO shardring.ring_version (ring, version, vnodes)
+VALUES ('r', 2, 10), ('next', 999999999, 10);
+SELECT shardring.draft_version('r');
+SELECT shardring.draft_version('next', 1);
+-- numbers of shards that are not dense
+INSERT INTO shardring.shard (ring, shard, number)
+VALUES ('r', 'b', 2), ('next', 'b', 2147483647);
+SELECT shardring.add_group('r', 'c', ARRAY['c', 'd'], version => 3);
+SELECT shardring.seal('r', 3);
+SELECT shardring.seal('next', 2);
+SELECT problem FROM shardring.problems('r');
+SELECT count(shardring.drop_ring(ring)) FROM shardring.ring;
+-- a version or a history that was there before its ring
+INSERT INTO shardring.ring_version (ring, version, vnodes)
+VALUES ('r', 1, 10);
+SELECT shardring.create_ring('r');
+DELETE FROM shardring.ring_version;
+INSERT INTO shardring.activation (ring, version, activated_at, activated_by)
+VALUES ('r', 1, 'now', 'nobody');
+SELECT shardring.create_ring('r');
+SET session_replication_role = replica;
+DELETE FROM shardring.activation;
+RESET session_replication_role;
+
 -- every object says what it is for
 SELECT pg_catalog.pg_describe_object(d.classid, d.objid, 0) AS bare
 FROM pg_catalog.pg_depend AS d

@@ -198,8 +198,9 @@ REVOKE EXECUTE ON FUNCTION
 	shardring_internal.require_group(text, integer, text) FROM PUBLIC;
 
 /*
- * Rows without a version can be left by plain SQL that ran beside a drop.
- * They must not become part of a new version that gets their number.
+ * Rows without a version can be left by plain SQL that ran beside a drop, or
+ * that made them by itself.  They must not become part of a new version that
+ * gets their number.
  */
 CREATE FUNCTION shardring_internal.require_unused(ring text, version integer)
 RETURNS void
@@ -207,9 +208,15 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	IF EXISTS (SELECT FROM shardring.shard_group AS g
-			   WHERE g.ring = require_unused.ring COLLATE "C"
-				   AND g.version = require_unused.version)
+	IF EXISTS (SELECT FROM shardring.ring_version AS v
+			   WHERE v.ring = require_unused.ring COLLATE "C"
+				   AND v.version = require_unused.version)
+		OR EXISTS (SELECT FROM shardring.activation AS a
+				   WHERE a.ring = require_unused.ring COLLATE "C"
+					   AND a.version = require_unused.version)
+		OR EXISTS (SELECT FROM shardring.shard_group AS g
+				   WHERE g.ring = require_unused.ring COLLATE "C"
+					   AND g.version = require_unused.version)
 		OR EXISTS (SELECT FROM shardring.shard_map AS m
 				   WHERE m.ring = require_unused.ring COLLATE "C"
 					   AND m.version = require_unused.version)

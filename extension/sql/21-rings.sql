@@ -89,9 +89,9 @@ BEGIN
 	FOR UPDATE;
 	PERFORM shardring_internal.require_intact(
 		shardring_internal.require_row(ring, source));
-	UPDATE shardring.ring AS r SET last_version = r.last_version + 1
-	WHERE r.ring = locked.ring
-	RETURNING r.last_version INTO target;
+	target := shardring_internal.next_version(locked);
+	UPDATE shardring.ring AS r SET last_version = target
+	WHERE r.ring = locked.ring;
 	PERFORM shardring_internal.copy_version(ring, source, target,
 											locked.active_version, note);
 	RETURN target;
@@ -100,6 +100,32 @@ $body$;
 COMMENT ON FUNCTION shardring.draft_version(text, integer, text) IS
 	'copies a version, by default the active one, into a new draft';
 REVOKE EXECUTE ON FUNCTION shardring.draft_version(text, integer, text)
+	FROM PUBLIC;
+
+/* Plain SQL may have given a draft a number that is not given out yet. */
+CREATE FUNCTION shardring_internal.next_version(locked shardring.ring)
+RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	highest integer := greatest(locked.last_version, (
+		SELECT max(v.version) FROM shardring.ring_version AS v
+		WHERE v.ring = locked.ring));
+BEGIN
+	IF highest >= 999999999 THEN
+		RAISE EXCEPTION 'ring "%" has no version number left', locked.ring
+			USING ERRCODE = 'program_limit_exceeded',
+			DETAIL = 'The largest is 999999999, and none is given out twice.',
+			HINT = 'Export its active version, and import that as version 1 '
+				'of a ring of another name.';
+	END IF;
+	RETURN highest + 1;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.next_version(shardring.ring) IS
+	'the number of the next draft of a locked ring';
+REVOKE EXECUTE ON FUNCTION shardring_internal.next_version(shardring.ring)
 	FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.copy_version(

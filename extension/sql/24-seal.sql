@@ -97,18 +97,32 @@ COMMENT ON FUNCTION shardring_internal.require_sound(text, integer) IS
 REVOKE EXECUTE ON FUNCTION shardring_internal.require_sound(text, integer)
 	FROM PUBLIC;
 
-/* Under the lock on the ring, so numbers are dense and only added. */
+/*
+ * Under the lock on the ring, so numbers are dense and only added: where plain
+ * SQL left a gap among them, nothing is numbered.
+ */
 CREATE FUNCTION shardring_internal.number_shards(ring text, version integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
+DECLARE
+	known bigint;
+	highest integer;
 BEGIN
+	SELECT count(*), max(s.number) INTO known, highest
+	FROM shardring.shard AS s
+	WHERE s.ring = number_shards.ring COLLATE "C";
+	IF highest <> known - 1 THEN
+		RAISE EXCEPTION 'shards of ring "%" are not numbered from 0 to %',
+			ring, known - 1
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = format('The highest number is %s.', highest),
+			HINT = 'Use shardring.problems to see what is wrong.';
+	END IF;
 	INSERT INTO shardring.shard (ring, shard, number)
 	SELECT number_shards.ring, n.shard,
-		(SELECT count(*) FROM shardring.shard AS s
-		 WHERE s.ring = number_shards.ring COLLATE "C")
-		+ row_number() OVER (ORDER BY n.group_bytes, n.slot) - 1
+		known + row_number() OVER (ORDER BY n.group_bytes, n.slot) - 1
 	FROM (SELECT DISTINCT ON (m.shard) m.shard,
 			  convert_to(m.group_name, 'UTF8') AS group_bytes,
 			  lower(m.slots) AS slot
