@@ -112,6 +112,8 @@ FROM (VALUES
 	('int4multirange', NULL, '{"{[0,2)}"}'),
 	('regclass', NULL, '{collations.keys}'),
 	('jsonb', NULL, ARRAY[shardring.export_version('r')::text]),
+	('jsonb', 'groups',
+		ARRAY['[{"group_name": "j", "shards": ["s", "x"], "zone": "z"}]']),
 	('jsonb', 'imported',
 		ARRAY[shardring.export_version('r') #>> '{groups,0}']),
 	('jsonb', 'expected_shards', '{NULL}'),

@@ -289,32 +289,6 @@ COMMENT ON FUNCTION shardring_internal.point_count(text, integer, numeric) IS
 REVOKE EXECUTE ON FUNCTION
 	shardring_internal.point_count(text, integer, numeric) FROM PUBLIC;
 
-CREATE FUNCTION shardring_internal.require_room(
-	ring text, version integer, points bigint)
-RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
-AS $body$
-DECLARE
-	room bigint;
-BEGIN
-	SELECT CASE WHEN r.hash = 'crc16' THEN 4096 ELSE 4194304 END INTO room
-	FROM shardring.ring AS r
-	WHERE r.ring = require_room.ring COLLATE "C";
-	IF points > room THEN
-		RAISE EXCEPTION 'too many points for version % of ring "%"',
-			version, ring
-			USING ERRCODE = 'program_limit_exceeded',
-			DETAIL = format('It would have %s points; at most %s are allowed.',
-							points, room);
-	END IF;
-END
-$body$;
-COMMENT ON FUNCTION shardring_internal.require_room(text, integer, bigint) IS
-	'raises when a version would have too many points';
-REVOKE EXECUTE ON FUNCTION
-	shardring_internal.require_room(text, integer, bigint) FROM PUBLIC;
-
 CREATE FUNCTION shardring_internal.resize_groups(
 	ring text, version integer, group_names text[], counts integer[],
 	OUT group_name text, OUT points bigint[])
@@ -323,7 +297,7 @@ LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 10000 ROWS 1000
 AS 'MODULE_PATHNAME', 'shardring_resize_groups';
 COMMENT ON FUNCTION
 	shardring_internal.resize_groups(text, integer, text[], integer[]) IS
-	'the points of these groups for these numbers of points';
+	'the points of these groups for these numbers of points, one by one';
 REVOKE EXECUTE ON FUNCTION
 	shardring_internal.resize_groups(text, integer, text[], integer[])
 	FROM PUBLIC;

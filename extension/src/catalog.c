@@ -3,8 +3,9 @@
  *		The tables: finding them, scanning them, the rows of rings and
  *		versions.
  *
- * Only this file and catalog_version.c, which reads the rows of one version,
- * know tables and columns.  Rules of both:
+ * Only this file, catalog_version.c, which reads the rows of one version, and
+ * catalog_points.c, which reads its points, know tables and columns.  Rules of
+ * all three:
  *	- tables are found by their names in schema shardring, whatever schema the
  *	  called function is in, each time they are read, so that nothing survives
  *	  a DROP EXTENSION;

@@ -52,15 +52,25 @@ env_utf8_name(RingName name)
 }
 
 /*
- * Gives a group that has "have" points "want" of them.  55000 when those it
- * has are not its candidates, 54000 when no position is free.
+ * Gives a group that has "have" points "want" of them; errors as of
+ * env_require_points.
  */
 void
 env_extend_points(HashKind hash, RingName utf8, PointsTaken *taken,
 				  uint32 *points, uint32 have, uint32 want)
 {
-	switch (points_extend(hash, utf8, taken, points, have, want,
-						  &shardring_env))
+	env_require_points(points_extend(hash, utf8, taken, points, have, want,
+									 &shardring_env));
+}
+
+/*
+ * Raises unless points were chosen: 55000 when those that the group has are
+ * not its candidates, 54000 when no position is free.
+ */
+void
+env_require_points(RingResult result)
+{
+	switch (result)
 	{
 		case RING_OK:
 			break;

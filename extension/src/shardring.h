@@ -40,6 +40,7 @@ extern const RingEnv shardring_env;
 
 pg_noreturn extern void env_no_hash(void);
 extern RingName env_utf8_name(RingName name);
+extern void env_require_points(RingResult result);
 extern void env_extend_points(HashKind hash, RingName utf8,
 							  PointsTaken *taken, uint32 *points,
 							  uint32 have, uint32 want);
@@ -89,11 +90,28 @@ typedef struct CatalogExtras
 	text	  **zones;			/* NULL where there is none */
 } CatalogExtras;
 
+/* What is needed to choose more points. */
+typedef struct GroupPoints
+{
+	RingName	name;
+	uint32		npoints;
+	uint32	   *points;
+} GroupPoints;
+
+typedef struct CatalogPoints
+{
+	uint32		ngroups;
+	GroupPoints *groups;		/* ascending by name */
+	uint64		npoints;		/* of all of them */
+} CatalogPoints;
+
 extern CatalogRing catalog_ring(text *name, Snapshot snapshot);
 extern bool catalog_read_version(const CatalogRing *ring, int32 version,
 								 CatalogVersion *row);
 extern CatalogDef *catalog_read_def(const CatalogRing *ring,
 									const CatalogVersion *version_row);
+extern CatalogPoints catalog_read_points(const CatalogRing *ring,
+										 int32 version);
 extern CatalogExtras catalog_read_extras(const CatalogRing *ring,
 										 int32 version, const Ring *compiled);
 extern const RingGroupDef *catalog_find_group(const CatalogDef *def,

@@ -1,5 +1,5 @@
 """moving.py: what it costs to compare two versions and to list what moves."""
-import functools
+import functools, statistics
 
 from rings import make_next
 from session import (Session, in_turns, median_cost, medians, ratio,
@@ -140,3 +140,48 @@ def measure_defining(report, runs):
             if name == 'add_group':
                 report.bound('add_group to 500 groups of 160 points', 20,
                              cost * 1e3, 'ms')
+    _defining_many(report, runs)
+
+
+def _defining_many(report, runs):
+    """1,000 groups of 160 points, all at once and one after the other, the
+    first half of them and the second; then one group more.  Undone each time,
+    all in turns."""
+    create = "SELECT shardring.create_ring('many')"
+    heading = 'Defining, 1,000 groups of 160 points'
+    with Session() as session:
+        def one_by_one():
+            session.run('BEGIN')
+            session.run(create)
+            costs = [session.cost(statement) for statement in (
+                _adding(1, 500), _adding(501, 1000), _adding(1001, 1001))]
+            session.run('ROLLBACK')
+            return costs
+        costs = in_turns({
+            'add_groups': lambda: rolled_back_cost(session, [create], """
+                SELECT shardring.add_groups('many', jsonb_agg(
+                    jsonb_build_object('group_name', 'node-' || i,
+                                       'shards', ARRAY['shard-' || i])))
+                FROM generate_series(1, 1000) AS i""", 1),
+            'add_group': one_by_one}, runs)
+    at_once = statistics.median(run['add_groups'] for run in costs)
+    low, high, one = (statistics.median(run['add_group'][i] for run in costs)
+                      for i in range(3))
+    report.add(heading, 'add_groups', f'{at_once * 1e3:.0f} ms')
+    report.add(heading, 'add_group, the first 500', f'{low * 1e3:.0f} ms')
+    report.add(heading, 'add_group, the next 500', f'{high * 1e3:.0f} ms')
+    report.bound('add_groups, 1,000 groups of 160 points', 300,
+                 at_once * 1e3, 'ms')
+    report.bound('add_group to 1,000 groups of 160 points', 5, one * 1e3,
+                 'ms')
+
+
+def _adding(low, high):
+    """One by one, as a script would."""
+    return f"""DO $$
+        BEGIN
+            FOR i IN {low} .. {high} LOOP
+                PERFORM shardring.add_group('many', 'node-' || i,
+                                            ARRAY['shard-' || i]);
+            END LOOP;
+        END $$"""

@@ -120,6 +120,12 @@ FROM unnest(ARRAY[
 	('regclass', NULL, false, $$'hostile.abroad'$$),
 	('regclass', NULL, false, $$'pg_class'$$),
 	('jsonb', NULL, true, $$(SELECT x FROM hostile.document)$$),
+	('jsonb', 'groups', true, $$'[{"group_name": "j", "shards": ["x"]}]'$$),
+	('jsonb', 'groups', false, $$'[{"group_name": "x", "shards": ["x"],
+		"slots": 1e1000, "weight": -1e1000, "zone": "", "x": 1}]'$$),
+	('jsonb', 'groups', false, $$(SELECT jsonb_agg(jsonb_build_object(
+		'group_name', i::text, 'shards', ARRAY[i::text], 'weight', 3000))
+		FROM generate_series(1, 2000) AS i)$$),
 	('jsonb', NULL, false, $$NULL$$),
 	('jsonb', NULL, false, $$'null'$$),
 	('jsonb', NULL, false, $$'{}'$$),

@@ -162,6 +162,62 @@ gives_up_when_all_is_taken(void **state)
 }
 
 /*
+ * Beside many points, those that a filter picks give a group the same points
+ * as all of them; and a choice that stopped at a candidate goes on there.
+ */
+static void
+chooses_the_same_with_a_filter(void **state)
+{
+	const TestGroup *other;
+	TestRing   *model = test_ring_of(3000, "other", NULL);
+	RingName	name = test_name("g");
+	uint32_t	have = 3000;
+	uint32_t	points[2][200];
+
+	(void) state;
+	other = test_group(model, "other");
+	for (HashKind hash = HASH_MD5; hash <= HASH_CRC16; hash++)
+	{
+		PointsFilter *filter = points_filter_create(300, &test_env);
+		PointsTaken *all = points_taken_create(have + 200, &test_env);
+		PointsTaken *few;
+		PointsCursor cursor = {0, 0};
+		uint32_t	occupied[3000];
+		uint32_t	picked[3000];
+		uint32_t	n;
+
+		for (uint32_t i = 0; i < have; i++)
+			occupied[i] = hash == HASH_CRC16 ? i * 13 % 65536 :
+				other->points[i];
+		for (uint32_t i = 0; i < have; i++)
+			assert_true(points_taken_add(all, occupied[i]));
+		assert_int_equal(points_extend(hash, name, all, points[0], 0, 200,
+									   &test_env), RING_OK);
+
+		assert_true(points_filter_add(filter, hash, name, 0, 300));
+		assert_int_equal(points_filter_pick(filter, points[0], 200, picked),
+						 200);
+		n = points_filter_pick(filter, occupied, have, picked);
+		assert_in_range(n, 0, have / 10);
+		few = points_taken_create(n + 200, &test_env);
+		for (uint32_t i = 0; i < n; i++)
+			assert_true(points_taken_add(few, picked[i]));
+		assert_int_equal(points_choose(hash, name, few, points[1], &cursor,
+									   200, 100, &test_env), RING_OK);
+		assert_int_equal(cursor.salt, 100);
+		assert_in_range(cursor.n, 50, 100);
+		assert_int_equal(points_choose(hash, name, few, points[1], &cursor,
+									   200, 300, &test_env), RING_OK);
+		assert_int_equal(cursor.n, 200);
+		assert_memory_equal(points[0], points[1], sizeof(points[0]));
+		n = cursor.salt;
+		assert_int_equal(points_resume(hash, name, points[1], &cursor,
+									   &test_env), RING_OK);
+		assert_int_equal(cursor.salt, n);
+	}
+}
+
+/*
  * Points that are no candidates, not in order, or twice.
  */
 static void
@@ -346,6 +402,7 @@ main(void)
 		TEST(grows_and_shrinks),
 		TEST(leaves_the_others_alone),
 		TEST(gives_up_when_all_is_taken),
+		TEST(chooses_the_same_with_a_filter),
 		TEST(refuses_foreign_points),
 		TEST(allows_gaps_to_the_bound),
 		TEST(has_the_known_points),

@@ -25,6 +25,8 @@ static RingResult points_find_salt(HashKind hash, RingName utf8,
 static uint32_t points_salt_limit(uint32_t k);
 static uint32_t points_taken_cell(const PointsTaken *taken,
 								  uint32_t position);
+static uint32_t points_filter_bit(const PointsFilter *filter,
+								  uint32_t position);
 
 /*
  * A set that can hold "capacity" positions: all points of all groups, those
@@ -74,31 +76,122 @@ points_extend(HashKind hash, RingName utf8, PointsTaken *taken,
 			  uint32_t *points, uint32_t have, uint32_t want,
 			  const RingEnv *env)
 {
-	uint32_t	salt = 0;
-	uint32_t	k;
+	PointsCursor cursor = {have, 0};
 	RingResult	result;
 
 	if (have >= want)
 		return RING_OK;
-	for (k = 0; k < have; k++, salt++)
+	result = points_resume(hash, utf8, points, &cursor, env);
+	if (result != RING_OK)
+		return result;
+	return points_choose(hash, utf8, taken, points, &cursor, want, UINT32_MAX,
+						 env);
+}
+
+/*
+ * Moves a cursor on to the candidate after the last one of the cursor->n
+ * points that a group has.  RING_INVALID: they are not its candidates.
+ */
+RingResult
+points_resume(HashKind hash, RingName utf8, const uint32_t *points,
+			  PointsCursor *cursor, const RingEnv *env)
+{
+	cursor->salt = 0;
+	for (uint32_t k = 0; k < cursor->n; k++, cursor->salt++)
 	{
+		RingResult	result;
+
 		result = points_find_salt(hash, utf8, points[k], points_salt_limit(k),
-								  &salt, env);
+								  &cursor->salt, env);
 		if (result != RING_OK)
 			return result;
 	}
-	while (k < want)
+	return RING_OK;
+}
+
+/*
+ * Goes on from a cursor until the group has "want" points; with fewer, and
+ * RING_OK too, when candidate "end" is the next one.  Only those of the other
+ * points need be in "taken" that candidates before "end" may have.
+ */
+RingResult
+points_choose(HashKind hash, RingName utf8, PointsTaken *taken,
+			  uint32_t *points, PointsCursor *cursor, uint32_t want,
+			  uint32_t end, const RingEnv *env)
+{
+	while (cursor->n < want && cursor->salt < end)
 	{
-		if (salt >= points_salt_limit(k))
+		uint32_t   *point = &points[cursor->n];
+
+		if (cursor->salt >= points_salt_limit(cursor->n))
 			return RING_EXHAUSTED;
-		if (salt % POINTS_PACE == 0)
+		if (cursor->salt % POINTS_PACE == 0)
 			env->pause(env->arg);
-		if (!hash_candidate(hash, utf8.bytes, utf8.len, salt++, &points[k]))
+		if (!hash_candidate(hash, utf8.bytes, utf8.len, cursor->salt++, point))
 			return RING_NO_HASH;
-		if (points_taken_add(taken, points[k]))
-			k++;
+		if (points_taken_add(taken, *point))
+			cursor->n++;
 	}
 	return RING_OK;
+}
+
+/*
+ * A filter for so many candidates, with 64 to 128 bits for each: where few
+ * points are chosen beside many, it takes the place of a set of all of them.
+ */
+PointsFilter *
+points_filter_create(uint32_t candidates, const RingEnv *env)
+{
+	PointsFilter *filter = env->alloc(env->arg, sizeof(PointsFilter));
+	size_t		nwords = 1;
+
+	for (filter->shift = 26; nwords < candidates && filter->shift > 0;
+		 filter->shift--)
+		nwords *= 2;
+	filter->bits = env->alloc(env->arg, nwords * sizeof(uint64_t));
+	memset(filter->bits, 0, nwords * sizeof(uint64_t));
+	return filter;
+}
+
+/*
+ * Lets the candidates from "salt" to before "end" pass; false without a hash.
+ */
+bool
+points_filter_add(PointsFilter *filter, HashKind hash, RingName utf8,
+				  uint32_t salt, uint32_t end)
+{
+	for (; salt < end; salt++)
+	{
+		uint32_t	position;
+		uint32_t	bit;
+
+		if (!hash_candidate(hash, utf8.bytes, utf8.len, salt, &position))
+			return false;
+		bit = points_filter_bit(filter, position);
+		filter->bits[bit / 64] |= UINT64_C(1) << bit % 64;
+	}
+	return true;
+}
+
+/*
+ * Copies the points that pass to "picked", which has room for all of them,
+ * and returns how many.
+ */
+uint32_t
+points_filter_pick(const PointsFilter *filter, const uint32_t *points,
+				   uint32_t n, uint32_t *picked)
+{
+	uint32_t	npicked = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		uint32_t	bit = points_filter_bit(filter, points[i]);
+
+		/* written in any case: a branch would be guessed wrong too often */
+		picked[npicked] = points[i];
+		npicked += filter->bits[bit / 64] >> bit % 64 & 1;
+	}
+	return npicked;
 }
 
 /*
@@ -173,4 +266,13 @@ points_taken_cell(const PointsTaken *taken, uint32_t position)
 		   taken->cells[cell] != (uint64_t) position + 1)
 		cell = (cell + 1) & taken->mask;
 	return cell;
+}
+
+/*
+ * The bit of a position.
+ */
+static uint32_t
+points_filter_bit(const PointsFilter *filter, uint32_t position)
+{
+	return position * UINT32_C(2654435769) >> filter->shift;
 }

@@ -212,12 +212,40 @@ typedef struct PointsTaken
 	uint64_t   *cells;			/* position + 1, or 0: free */
 } PointsTaken;
 
+/* How far the choice of a group's points has come. */
+typedef struct PointsCursor
+{
+	uint32_t	n;				/* points it has */
+	uint32_t	salt;			/* the candidate to go on with */
+} PointsCursor;
+
+/* Which positions some candidates may have: many others pass too. */
+typedef struct PointsFilter
+{
+	uint32_t	shift;
+	uint64_t   *bits;
+} PointsFilter;
+
 extern PointsTaken *points_taken_create(uint32_t capacity, const RingEnv *env);
 extern bool points_taken_add(PointsTaken *taken, uint32_t position);
 extern RingResult points_extend(HashKind hash, RingName utf8,
 								PointsTaken *taken, uint32_t *points,
 								uint32_t have, uint32_t want,
 								const RingEnv *env);
+extern RingResult points_resume(HashKind hash, RingName utf8,
+								const uint32_t *points, PointsCursor *cursor,
+								const RingEnv *env);
+extern RingResult points_choose(HashKind hash, RingName utf8,
+								PointsTaken *taken, uint32_t *points,
+								PointsCursor *cursor, uint32_t want,
+								uint32_t end, const RingEnv *env);
+extern PointsFilter *points_filter_create(uint32_t candidates,
+										  const RingEnv *env);
+extern bool points_filter_add(PointsFilter *filter, HashKind hash,
+							  RingName utf8, uint32_t salt, uint32_t end);
+extern uint32_t points_filter_pick(const PointsFilter *filter,
+								   const uint32_t *points, uint32_t n,
+								   uint32_t *picked);
 extern RingResult points_salts(HashKind hash, RingName utf8,
 							   const uint32_t *points, uint32_t n,
 							   uint32_t *salts, uint32_t *first_bad,
