@@ -312,9 +312,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	RAISE EXCEPTION 'version % of ring "%" is sealed', version, ring
-		USING ERRCODE = 'object_not_in_prerequisite_state',
-		HINT = 'Draft a new version and edit that.';
+	PERFORM shardring_internal.fail('55000', format(
+		'version %s of ring "%s" is sealed', version, ring),
+		hint => 'Draft a new version and edit that.');
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.refuse_sealed(text, integer) IS
@@ -328,9 +328,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	RAISE EXCEPTION 'could not serialize access due to concurrent changes '
-		'to version % of ring "%"', version, ring
-		USING ERRCODE = 'serialization_failure';
+	PERFORM shardring_internal.fail('40001', format(
+		'could not serialize access due to concurrent changes to version %s '
+		'of ring "%s"', version, ring));
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.refuse_snapshot(text, integer) IS
@@ -353,10 +353,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	RAISE EXCEPTION
-		'row of version % of ring "%" cannot move to another ring or version',
-		version, ring
-		USING ERRCODE = 'object_not_in_prerequisite_state';
+	PERFORM shardring_internal.fail('55000', format(
+		'row of version %s of ring "%s" cannot move to another ring or '
+		'version', version, ring));
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.refuse_rekey(text, integer) IS

@@ -5,6 +5,19 @@
  * An argument may be NULL where its default is; otherwise NULL is refused.
  */
 
+/*
+ * How functions of ours refuse: as RAISE, but without the CONTEXT that only
+ * tells where in here.  Any role may call it, since RAISE is for all too.
+ */
+CREATE FUNCTION shardring_internal.fail(
+	sqlstate text, message text, detail text DEFAULT NULL,
+	hint text DEFAULT NULL)
+RETURNS void
+LANGUAGE C VOLATILE PARALLEL SAFE COST 100
+AS 'MODULE_PATHNAME', 'shardring_fail';
+COMMENT ON FUNCTION shardring_internal.fail(text, text, text, text) IS
+	'raises this error, as if the outermost function had raised it';
+
 CREATE FUNCTION shardring_internal.refuse_null(VARIADIC arguments text[])
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -13,8 +26,8 @@ AS $body$
 BEGIN
 	FOR i IN 1 .. cardinality(arguments) BY 2 LOOP
 		IF arguments[i + 1] IS NULL THEN
-			RAISE EXCEPTION 'argument "%" must not be null', arguments[i]
-				USING ERRCODE = 'null_value_not_allowed';
+			PERFORM shardring_internal.fail('22004', format(
+				'argument "%s" must not be null', arguments[i]));
 		END IF;
 	END LOOP;
 END
@@ -30,8 +43,8 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	IF octet_length(convert_to(name, 'UTF8')) NOT BETWEEN 1 AND longest THEN
-		RAISE EXCEPTION '% must be 1 to % bytes long in UTF-8', what, longest
-			USING ERRCODE = 'invalid_parameter_value';
+		PERFORM shardring_internal.fail('22023', format(
+			'%s must be 1 to %s bytes long in UTF-8', what, longest));
 	END IF;
 END
 $body$;
@@ -39,6 +52,25 @@ COMMENT ON FUNCTION shardring_internal.require_name(text, text, integer) IS
 	'raises when a name is empty or too long';
 REVOKE EXECUTE ON FUNCTION shardring_internal.require_name(text, text, integer)
 	FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.known_rings() RETURNS text
+LANGUAGE C STABLE PARALLEL SAFE COST 1000
+AS 'MODULE_PATHNAME', 'shardring_known_rings';
+COMMENT ON FUNCTION shardring_internal.known_rings() IS
+	'a sentence that names the first few rings';
+
+CREATE FUNCTION shardring_internal.refuse_ring(ring text) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	PERFORM shardring_internal.fail('42704', format(
+		'ring "%s" does not exist', ring),
+		hint => shardring_internal.known_rings());
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.refuse_ring(text) IS
+	'raises the error for a ring that does not exist';
 
 CREATE FUNCTION shardring_internal.require_ring(ring text)
 RETURNS shardring.ring
@@ -52,8 +84,7 @@ BEGIN
 	SELECT r.* INTO found_row FROM shardring.ring AS r
 	WHERE r.ring = require_ring.ring COLLATE "C";
 	IF NOT FOUND THEN
-		RAISE EXCEPTION 'ring "%" does not exist', ring
-			USING ERRCODE = 'undefined_object';
+		PERFORM shardring_internal.refuse_ring(ring);
 	END IF;
 	RETURN found_row;
 END
@@ -77,8 +108,7 @@ BEGIN
 	WHERE r.ring = lock_ring.ring COLLATE "C"
 	RETURNING r.* INTO locked;
 	IF NOT FOUND THEN
-		RAISE EXCEPTION 'ring "%" does not exist', ring
-			USING ERRCODE = 'undefined_object';
+		PERFORM shardring_internal.refuse_ring(ring);
 	END IF;
 	RETURN locked;
 END
@@ -99,15 +129,15 @@ BEGIN
 						AND v.sealed_at IS NULL
 					ORDER BY v.version);
 	IF cardinality(drafts) = 0 THEN
-		RAISE EXCEPTION 'ring "%" has no draft', ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Use shardring.draft_version to create one.';
+		PERFORM shardring_internal.fail('55000', format(
+			'ring "%s" has no draft', ring),
+			hint => 'Use shardring.draft_version to create one.');
 	ELSIF cardinality(drafts) > 1 THEN
-		RAISE EXCEPTION 'ring "%" has % drafts', ring, cardinality(drafts)
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = format('They are versions %s.',
-							array_to_string(drafts, ', ')),
-			HINT = 'Specify the version argument.';
+		PERFORM shardring_internal.fail('55000', format(
+			'ring "%s" has %s drafts', ring, cardinality(drafts)),
+			detail => format('They are versions %s.',
+				array_to_string(drafts, ', ')),
+			hint => 'Specify the version argument.');
 	END IF;
 	RETURN drafts[1];
 END
@@ -159,8 +189,8 @@ BEGIN
 	WHERE v.ring = require_row.ring COLLATE "C"
 		AND v.version = require_row.version;
 	IF NOT FOUND THEN
-		RAISE EXCEPTION 'version % of ring "%" does not exist', version, ring
-			USING ERRCODE = 'undefined_object';
+		PERFORM shardring_internal.fail('42704', format(
+			'version %s of ring "%s" does not exist', version, ring));
 	END IF;
 	RETURN found_row;
 END
@@ -184,10 +214,9 @@ BEGIN
 		AND g.version = require_group.version
 		AND g.group_name = require_group.group_name COLLATE "C";
 	IF NOT FOUND THEN
-		RAISE EXCEPTION
-			'group "%" does not exist in version % of ring "%"',
-			group_name, version, ring
-			USING ERRCODE = 'undefined_object';
+		PERFORM shardring_internal.fail('42704', format(
+			'group "%s" does not exist in version %s of ring "%s"', group_name,
+			version, ring));
 	END IF;
 	RETURN found_row;
 END
@@ -224,10 +253,9 @@ BEGIN
 				   WHERE p.ring = require_unused.ring COLLATE "C"
 					   AND p.version = require_unused.version)
 	THEN
-		RAISE EXCEPTION 'version % of ring "%" already has rows',
-			version, ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Delete the rows that shardring.problems() reports.';
+		PERFORM shardring_internal.fail('55000', format(
+			'version %s of ring "%s" already has rows', version, ring),
+			hint => 'Delete the rows that shardring.problems() reports.');
 	END IF;
 END
 $body$;
@@ -242,8 +270,8 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	IF vnodes NOT BETWEEN 1 AND 4194304 THEN
-		RAISE EXCEPTION 'vnodes must be between 1 and 4194304'
-			USING ERRCODE = 'invalid_parameter_value';
+		PERFORM shardring_internal.fail(
+			'22023', 'vnodes must be between 1 and 4194304');
 	END IF;
 END
 $body$;
@@ -262,24 +290,23 @@ DECLARE
 	wanted numeric;
 BEGIN
 	IF weight < 0 OR weight >= 'Infinity' THEN
-		RAISE EXCEPTION 'weight of group "%" must be finite and not negative',
-			group_name
-			USING ERRCODE = 'invalid_parameter_value';
+		PERFORM shardring_internal.fail('22023', format(
+			'weight of group "%s" must be finite and not negative',
+			group_name));
 	END IF;
 	/* before the product, which may be too long for a numeric */
 	wanted := CASE WHEN weight > 4194304 THEN weight
 		ELSE round(vnodes * weight) END;
 	IF wanted > 4194304 THEN
-		RAISE EXCEPTION 'too many points for group "%"', group_name
-			USING ERRCODE = 'program_limit_exceeded',
-			DETAIL = 'A version has at most 4194304 points.';
+		PERFORM shardring_internal.fail('54000', format(
+			'too many points for group "%s"', group_name),
+			detail => 'A version has at most 4194304 points.');
 	END IF;
 	IF wanted = 0 AND weight <> 0 THEN
-		RAISE EXCEPTION 'weight of group "%" is too small for one point',
-			group_name
-			USING ERRCODE = 'invalid_parameter_value',
-			DETAIL = format('With %s vnodes it rounds to 0 points.', vnodes),
-			HINT = 'Use weight 0 to drain a group.';
+		PERFORM shardring_internal.fail('22023', format(
+			'weight of group "%s" is too small for one point', group_name),
+			detail => format('With %s vnodes it rounds to 0 points.', vnodes),
+			hint => 'Use weight 0 to drain a group.');
 	END IF;
 	RETURN wanted;
 END
@@ -330,11 +357,10 @@ BEGIN
 	IF shardring.version_fingerprint(sealed.ring, sealed.version)
 		<> sealed.fingerprint
 	THEN
-		RAISE EXCEPTION
-			'version % of ring "%" was altered after it was sealed',
-			sealed.version, sealed.ring
-			USING ERRCODE = 'data_corrupted',
-			HINT = 'Use shardring.problems to see what is wrong.';
+		PERFORM shardring_internal.fail('XX001', format(
+			'version %s of ring "%s" was altered after it was sealed',
+			sealed.version, sealed.ring),
+			hint => 'Use shardring.problems to see what is wrong.');
 	END IF;
 END
 $body$;

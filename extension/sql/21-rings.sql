@@ -22,13 +22,14 @@ BEGIN
 	PERFORM shardring_internal.require_vnodes(vnodes);
 	IF hash COLLATE "C" <> ALL (ARRAY['md5', 'fnv1a', 'murmur3', 'crc16'])
 	THEN
-		RAISE EXCEPTION 'unknown hash function "%"', hash
-			USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'Valid hash functions are md5, fnv1a, murmur3, and crc16.';
+		PERFORM shardring_internal.fail('22023', format(
+			'unknown hash function "%s"', hash),
+			hint => 'Valid hash functions are md5, fnv1a, murmur3, and '
+				'crc16.');
 	END IF;
 	IF rejoin_cooldown NOT BETWEEN '0' AND '100 years' THEN
-		RAISE EXCEPTION 'rejoin_cooldown must be between 0 and 100 years'
-			USING ERRCODE = 'invalid_parameter_value';
+		PERFORM shardring_internal.fail(
+			'22023', 'rejoin_cooldown must be between 0 and 100 years');
 	END IF;
 	INSERT INTO shardring.ring
 		(ring, hash, hash_tags, rejoin_cooldown, last_version)
@@ -36,8 +37,8 @@ BEGIN
 			create_ring.rejoin_cooldown, 1)
 	ON CONFLICT DO NOTHING;
 	IF NOT FOUND THEN
-		RAISE EXCEPTION 'ring "%" already exists', ring
-			USING ERRCODE = 'duplicate_object';
+		PERFORM shardring_internal.fail('42710', format(
+			'ring "%s" already exists', ring));
 	END IF;
 	PERFORM shardring_internal.require_unused(ring, 1);
 	INSERT INTO shardring.ring_version (ring, version, vnodes)
@@ -78,10 +79,10 @@ BEGIN
 	locked := shardring_internal.lock_ring(ring);
 	source := coalesce(from_version, locked.active_version);
 	IF source IS NULL THEN
-		RAISE EXCEPTION 'ring "%" has no active version to draft from', ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Specify from_version to draft from that version; if '
-				'there already is a draft, edit it instead.';
+		PERFORM shardring_internal.fail('55000', format(
+			'ring "%s" has no active version to draft from', ring),
+			hint => 'Specify from_version to draft from that version; if '
+				'there already is a draft, edit it instead.');
 	END IF;
 	PERFORM shardring_internal.require_row(ring, source);
 	PERFORM FROM shardring.ring_version AS v
@@ -114,11 +115,11 @@ DECLARE
 		WHERE v.ring = locked.ring));
 BEGIN
 	IF highest >= 999999999 THEN
-		RAISE EXCEPTION 'ring "%" has no version number left', locked.ring
-			USING ERRCODE = 'program_limit_exceeded',
-			DETAIL = 'The largest is 999999999, and none is given out twice.',
-			HINT = 'Export its active version, and import that as version 1 '
-				'of a ring of another name.';
+		PERFORM shardring_internal.fail('54000', format(
+			'ring "%s" has no version number left', locked.ring),
+			detail => 'The largest is 999999999, and none is given out twice.',
+			hint => 'Export its active version, and import that as version 1 '
+				'of a ring of another name.');
 	END IF;
 	RETURN highest + 1;
 END

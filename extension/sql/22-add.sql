@@ -95,8 +95,8 @@ BEGIN
 		SELECT FROM jsonb_array_elements(groups) AS e (g)
 		WHERE jsonb_typeof(e.g) <> 'object')
 	THEN
-		RAISE EXCEPTION 'groups must be a JSON array of objects'
-			USING ERRCODE = 'invalid_parameter_value';
+		PERFORM shardring_internal.fail(
+			'22023', 'groups must be a JSON array of objects');
 	END IF;
 	SELECT e.n, f.field, w.wanted INTO wrong
 	FROM jsonb_array_elements(groups) WITH ORDINALITY AS e (g, n)
@@ -121,14 +121,14 @@ BEGIN
 	ORDER BY e.n, f.field COLLATE "C"
 	LIMIT 1;
 	IF FOUND AND wrong.wanted IS NULL THEN
-		RAISE EXCEPTION 'unknown field "%" of group number %',
-			wrong.field, wrong.n
-			USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'Valid fields are group_name, shards, slots, weight, and zone.';
+		PERFORM shardring_internal.fail('22023', format(
+			'unknown field "%s" of group number %s', wrong.field, wrong.n),
+			hint => 'Valid fields are group_name, shards, slots, weight, and '
+				'zone.');
 	ELSIF FOUND THEN
-		RAISE EXCEPTION 'field "%" of group number % must be %',
-			wrong.field, wrong.n, wrong.wanted
-			USING ERRCODE = 'invalid_parameter_value';
+		PERFORM shardring_internal.fail('22023', format(
+			'field "%s" of group number %s must be %s', wrong.field, wrong.n,
+			wrong.wanted));
 	END IF;
 END
 $body$;
@@ -243,21 +243,21 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	IF array_ndims(shards) IS DISTINCT FROM 1 THEN
-		RAISE EXCEPTION 'shards must be a nonempty one-dimensional array'
-			USING ERRCODE = 'invalid_parameter_value';
+		PERFORM shardring_internal.fail(
+			'22023', 'shards must be a nonempty one-dimensional array');
 	END IF;
 	IF slots NOT BETWEEN 1 AND 65536 THEN
-		RAISE EXCEPTION 'slots must be between 1 and 65536'
-			USING ERRCODE = 'invalid_parameter_value';
+		PERFORM shardring_internal.fail(
+			'22023', 'slots must be between 1 and 65536');
 	END IF;
 	IF cardinality(shards) > slots THEN
-		RAISE EXCEPTION '% shards are too many for % slots',
-			cardinality(shards), slots
-			USING ERRCODE = 'invalid_parameter_value';
+		PERFORM shardring_internal.fail('22023', format(
+			'%s shards are too many for %s slots', cardinality(shards),
+			slots));
 	END IF;
 	IF array_position(shards, NULL) IS NOT NULL THEN
-		RAISE EXCEPTION 'shard name must not be null'
-			USING ERRCODE = 'null_value_not_allowed';
+		PERFORM shardring_internal.fail(
+			'22004', 'shard name must not be null');
 	END IF;
 	/* all at once, since there may be 65536 */
 	PERFORM shardring_internal.require_name('shard name', s.shard, 63)
@@ -285,9 +285,9 @@ BEGIN
 		AND g.group_name = ANY (group_names COLLATE "C")
 	LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION 'group "%" already exists in version % of ring "%"',
-			doubled, version, ring
-			USING ERRCODE = 'duplicate_object';
+		PERFORM shardring_internal.fail('42710', format(
+			'group "%s" already exists in version %s of ring "%s"', doubled,
+			version, ring));
 	END IF;
 	SELECT n.group_name INTO doubled
 	FROM unnest(group_names COLLATE "C") AS n (group_name)
@@ -295,8 +295,8 @@ BEGIN
 	HAVING count(*) > 1
 	LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION 'group "%" is given twice', doubled
-			USING ERRCODE = 'duplicate_object';
+		PERFORM shardring_internal.fail('42710', format(
+			'group "%s" is given twice', doubled));
 	END IF;
 	IF EXISTS (SELECT FROM shardring.ring AS r
 			   WHERE r.ring = require_new_groups.ring COLLATE "C"
@@ -306,10 +306,10 @@ BEGIN
 				 AND g.version = require_new_groups.version)
 			+ cardinality(group_names) > 1
 	THEN
-		RAISE EXCEPTION 'ring "%" can have only one group', ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = 'Hash crc16 has 65536 positions, too few for a ring '
-				'of several groups.';
+		PERFORM shardring_internal.fail('55000', format(
+			'ring "%s" can have only one group', ring),
+			detail => 'Hash crc16 has 65536 positions, too few for a ring '
+				'of several groups.');
 	END IF;
 END
 $body$;
@@ -379,13 +379,13 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	RAISE EXCEPTION 'group "%" left ring "%" less than rejoin_cooldown ago',
-		group_name, ring
-		USING ERRCODE = 'object_not_in_prerequisite_state',
-		DETAIL = format('It may rejoin in %s.',
-						date_trunc('second', time_left)
-						+ interval '1 second'),
-		HINT = 'Wait, or specify force => true if its shards are empty.';
+	PERFORM shardring_internal.fail('55000', format(
+		'group "%s" left ring "%s" less than rejoin_cooldown ago', group_name,
+		ring),
+		detail => format('It may rejoin in %s.',
+			date_trunc('second', time_left)
+			+ interval '1 second'),
+		hint => 'Wait, or specify force => true if its shards are empty.');
 END
 $body$;
 COMMENT ON FUNCTION

@@ -117,16 +117,15 @@ BEGIN
 	edited := shardring_internal.require_group(
 		ring, draft.version, group_name);
 	IF isempty(slots) THEN
-		RAISE EXCEPTION 'slots must not be empty'
-			USING ERRCODE = 'invalid_parameter_value';
+		PERFORM shardring_internal.fail('22023', 'slots must not be empty');
 	END IF;
 	outside := slots - int4multirange(int4range(0, edited.slots));
 	IF NOT isempty(outside) THEN
 		/* without a bound there is no lowest one */
-		RAISE EXCEPTION 'group "%" has no slot %', group_name,
-			lower(outside * '{[-2147483648,)}')
-			USING ERRCODE = 'invalid_parameter_value',
-			DETAIL = format('Its slots are 0 to %s.', edited.slots - 1);
+		PERFORM shardring_internal.fail('22023', format(
+			'group "%s" has no slot %s', group_name,
+			lower(outside * '{[-2147483648,)}')),
+			detail => format('Its slots are 0 to %s.', edited.slots - 1));
 	END IF;
 	DELETE FROM shardring.shard_map AS m
 	WHERE m.ring = draft.ring AND m.version = draft.version

@@ -17,8 +17,8 @@ BEGIN
 		'ring', ring, 'key_position', key_position::text,
 		'group_name', group_name);
 	IF key_position NOT BETWEEN 0 AND 4294967295 THEN
-		RAISE EXCEPTION 'key_position must be between 0 and 4294967295'
-			USING ERRCODE = 'invalid_parameter_value';
+		PERFORM shardring_internal.fail(
+			'22023', 'key_position must be between 0 and 4294967295');
 	END IF;
 	draft := shardring_internal.lock_draft(ring, version);
 	PERFORM shardring_internal.require_group(ring, draft.version, group_name);
@@ -74,9 +74,9 @@ BEGIN
 	WHERE p.ring = draft.ring AND p.version = draft.version
 		AND p.key_position = unpin.key_position;
 	IF NOT FOUND THEN
-		RAISE EXCEPTION 'position % is not pinned in version % of ring "%"',
-			key_position, draft.version, ring
-			USING ERRCODE = 'undefined_object';
+		PERFORM shardring_internal.fail('42704', format(
+			'position %s is not pinned in version %s of ring "%s"',
+			key_position, draft.version, ring));
 	END IF;
 END
 $body$;

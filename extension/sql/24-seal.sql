@@ -25,9 +25,8 @@ BEGIN
 				   AND v.version = seal.version
 				   AND v.sealed_at IS NOT NULL)
 	THEN
-		RAISE EXCEPTION 'version % of ring "%" is already sealed',
-			version, ring
-			USING ERRCODE = 'object_not_in_prerequisite_state';
+		PERFORM shardring_internal.fail('55000', format(
+			'version %s of ring "%s" is already sealed', version, ring));
 	END IF;
 	draft := shardring_internal.lock_draft(ring, version);
 	PERFORM shardring_internal.require_sound(ring, draft.version);
@@ -82,13 +81,12 @@ BEGIN
 	problems := ARRAY(SELECT shardring_internal.version_problems(
 		require_sound.ring, require_sound.version, true));
 	IF cardinality(problems) > 0 THEN
-		RAISE EXCEPTION 'version % of ring "%" cannot be sealed',
-			version, ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = format(
+		PERFORM shardring_internal.fail('55000', format(
+			'version %s of ring "%s" cannot be sealed', version, ring),
+			detail => format(
 				CASE cardinality(problems) WHEN 1 THEN 'Problem: %s.'
 				ELSE 'First of %2$s problems: %1$s.' END,
-				problems[1], cardinality(problems));
+				problems[1], cardinality(problems)));
 	END IF;
 END
 $body$;
@@ -114,11 +112,11 @@ BEGIN
 	FROM shardring.shard AS s
 	WHERE s.ring = number_shards.ring COLLATE "C";
 	IF highest <> known - 1 THEN
-		RAISE EXCEPTION 'shards of ring "%" are not numbered from 0 to %',
-			ring, known - 1
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = format('The highest number is %s.', highest),
-			HINT = 'Use shardring.problems to see what is wrong.';
+		PERFORM shardring_internal.fail('55000', format(
+			'shards of ring "%s" are not numbered from 0 to %s', ring,
+			known - 1),
+			detail => format('The highest number is %s.', highest),
+			hint => 'Use shardring.problems to see what is wrong.');
 	END IF;
 	INSERT INTO shardring.shard (ring, shard, number)
 	SELECT number_shards.ring, n.shard,

@@ -20,8 +20,8 @@ DECLARE
 BEGIN
 	PERFORM shardring_internal.refuse_null('ring', ring);
 	IF max_moved NOT BETWEEN 0 AND 1 THEN
-		RAISE EXCEPTION 'max_moved must be between 0 and 1'
-			USING ERRCODE = 'invalid_parameter_value';
+		PERFORM shardring_internal.fail(
+			'22023', 'max_moved must be between 0 and 1');
 	END IF;
 	locked := shardring_internal.lock_ring(ring);
 	target := shardring_internal.activation_target(
@@ -41,12 +41,11 @@ BEGIN
 	moved := shardring_internal.moved_share(
 		ring, sound_active, target.version);
 	IF moved > max_moved THEN
-		RAISE EXCEPTION 'version % would move more than max_moved',
-			target.version
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = format('Version %s moves %s of the positions; '
-							'max_moved is %s.',
-							target.version, moved, max_moved);
+		PERFORM shardring_internal.fail('55000', format(
+			'version %s would move more than max_moved', target.version),
+			detail => format('Version %s moves %s of the positions; '
+				'max_moved is %s.',
+				target.version, moved, max_moved));
 	END IF;
 	PERFORM shardring_internal.switch_version(locked, target.version, moved);
 	PERFORM shardring_internal.warn_of_shares(ring, target.version);
@@ -73,35 +72,34 @@ BEGIN
 	IF expected_active <> locked.active_version
 		OR (expected_active IS NOT NULL AND locked.active_version IS NULL)
 	THEN
-		RAISE EXCEPTION 'version % of ring "%" is not the active one',
-			expected_active, locked.ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = coalesce('Version ' || locked.active_version,
-							  'No version') || ' is.';
+		PERFORM shardring_internal.fail('55000', format(
+			'version %s of ring "%s" is not the active one', expected_active,
+			locked.ring),
+			detail => coalesce('Version ' || locked.active_version,
+				'No version') || ' is.');
 	END IF;
 	target := shardring_internal.require_row(locked.ring, coalesce(
 		version, shardring_internal.only_newer(locked)));
 	IF target.version <= locked.active_version THEN
-		RAISE EXCEPTION
-			'version % of ring "%" is not newer than the active one',
-			target.version, locked.ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = format('Version %s is active.', locked.active_version),
-			HINT = 'To go back, draft a new version from the old one.';
+		PERFORM shardring_internal.fail('55000', format(
+			'version %s of ring "%s" is not newer than the active one',
+			target.version, locked.ring),
+			detail => format('Version %s is active.', locked.active_version),
+			hint => 'To go back, draft a new version from the old one.');
 	END IF;
 	IF coalesce(target.base_active, 0) < locked.active_version
 		AND expected_active IS NULL
 	THEN
-		RAISE EXCEPTION 'version % of ring "%" was drafted while % was active',
+		PERFORM shardring_internal.fail('55000', format(
+			'version %s of ring "%s" was drafted while %s was active',
 			target.version, locked.ring,
-			coalesce('version ' || target.base_active, 'no version')
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = format('Version %s is active now, and its changes '
-							'might be undone.', locked.active_version),
-			HINT = format('Draft from version %1$s and repeat the changes; or '
-						  'check the move plan and specify '
-						  'expected_active => %1$s to activate it anyway.',
-						  locked.active_version);
+			coalesce('version ' || target.base_active, 'no version')),
+			detail => format('Version %s is active now, and its changes '
+				'might be undone.', locked.active_version),
+			hint => format(
+				'Draft from version %1$s and repeat the changes; or check the '
+				'move plan and specify expected_active => %1$s to activate it '
+				'anyway.', locked.active_version));
 	END IF;
 	RETURN target;
 END
@@ -126,18 +124,16 @@ BEGIN
 					   AND v.version > coalesce(locked.active_version, 0)
 				   ORDER BY v.version);
 	IF cardinality(newer) = 0 THEN
-		RAISE EXCEPTION 'ring "%" has no version newer than the active one',
-			locked.ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Use shardring.draft_version to create one.';
+		PERFORM shardring_internal.fail('55000', format(
+			'ring "%s" has no version newer than the active one', locked.ring),
+			hint => 'Use shardring.draft_version to create one.');
 	ELSIF cardinality(newer) > 1 THEN
-		RAISE EXCEPTION
-			'ring "%" has % versions newer than the active one',
-			locked.ring, cardinality(newer)
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = format('They are versions %s.',
-							array_to_string(newer, ', ')),
-			HINT = 'Specify the version argument.';
+		PERFORM shardring_internal.fail('55000', format(
+			'ring "%s" has %s versions newer than the active one', locked.ring,
+			cardinality(newer)),
+			detail => format('They are versions %s.',
+				array_to_string(newer, ', ')),
+			hint => 'Specify the version argument.');
 	END IF;
 	RETURN newer[1];
 END
@@ -187,13 +183,12 @@ BEGIN
 	IF damage IS NULL THEN
 		RETURN locked.active_version;
 	ELSIF expected_active IS NULL OR max_moved IS NOT NULL THEN
-		RAISE EXCEPTION '%', damage
-			USING ERRCODE = 'data_corrupted',
-			DETAIL = 'It is active, so what would move is unknown.',
-			HINT = format('Use shardring.problems to see what is wrong; to '
-						  'activate another version anyway, specify '
-						  'expected_active => %s without max_moved.',
-						  locked.active_version);
+		PERFORM shardring_internal.fail('XX001', damage,
+			detail => 'It is active, so what would move is unknown.',
+			hint => format('Use shardring.problems to see what is wrong; to '
+				'activate another version anyway, specify '
+				'expected_active => %s without max_moved.',
+				locked.active_version));
 	END IF;
 	RAISE WARNING '%', damage
 		USING DETAIL = 'It was active, so what moves is unknown.',
@@ -257,9 +252,9 @@ BEGIN
 					   AND g.version = require_usable.version
 					   AND cardinality(g.points) > 0)
 	THEN
-		RAISE EXCEPTION 'version % of ring "%" has no points', version, ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Add a group with a weight greater than 0.';
+		PERFORM shardring_internal.fail('55000', format(
+			'version %s of ring "%s" has no points', version, ring),
+			hint => 'Add a group with a weight greater than 0.');
 	END IF;
 	/* no self-join: without statistics it becomes a quadratic one */
 	SELECT g.group_name, array_agg(g.slots ORDER BY g.version) AS slots
@@ -272,12 +267,11 @@ BEGIN
 	ORDER BY g.group_name
 	LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION
-			'number of slots of group "%" cannot change from % to %',
-			changed.group_name, changed.slots[1], changed.slots[2]
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = 'The number of slots of an existing group is fixed.',
-			HINT = 'Add a group with another name, and remove this one.';
+		PERFORM shardring_internal.fail('55000', format(
+			'number of slots of group "%s" cannot change from %s to %s',
+			changed.group_name, changed.slots[1], changed.slots[2]),
+			detail => 'The number of slots of an existing group is fixed.',
+			hint => 'Add a group with another name, and remove this one.');
 	END IF;
 END
 $body$;
@@ -301,10 +295,9 @@ BEGIN
 		AND r.active_version IS NOT DISTINCT FROM locked.active_version
 		AND v.ring = r.ring AND v.version = switch_version.version;
 	IF NOT FOUND THEN
-		RAISE EXCEPTION 'ring "%" was not switched to version %',
-			locked.ring, version
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Check for a trigger on table shardring.ring.';
+		PERFORM shardring_internal.fail('55000', format(
+			'ring "%s" was not switched to version %s', locked.ring, version),
+			hint => 'Check for a trigger on table shardring.ring.');
 	END IF;
 	INSERT INTO shardring.activation
 		(ring, version, from_version, activated_at, activated_by, moved)

@@ -16,9 +16,9 @@ BEGIN
 	locked := shardring_internal.lock_ring(ring);
 	PERFORM shardring_internal.require_row(ring, version);
 	IF version = locked.active_version THEN
-		RAISE EXCEPTION 'version % of ring "%" is active', version, ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Activate a newer version first, or drop the ring.';
+		PERFORM shardring_internal.fail('55000', format(
+			'version %s of ring "%s" is active', version, ring),
+			hint => 'Activate a newer version first, or drop the ring.');
 	END IF;
 	PERFORM shardring_internal.erase_versions(ring, ARRAY[version]);
 END

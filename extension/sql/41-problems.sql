@@ -55,8 +55,7 @@ BEGIN
 			ORDER BY v.version;
 	END LOOP;
 	IF NOT known AND ring IS NOT NULL THEN
-		RAISE EXCEPTION 'ring "%" does not exist', ring
-			USING ERRCODE = 'undefined_object';
+		PERFORM shardring_internal.refuse_ring(ring);
 	END IF;
 END
 $body$;

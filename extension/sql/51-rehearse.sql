@@ -102,8 +102,7 @@ BEGIN
 	SELECT * INTO hashed_by
 	FROM shardring.ring AS r WHERE r.ring = rehearse_query.ring COLLATE "C";
 	IF NOT FOUND AND ring IS NOT NULL THEN
-		RAISE EXCEPTION 'ring "%" does not exist', ring
-			USING ERRCODE = 'undefined_object';
+		PERFORM shardring_internal.refuse_ring(ring);
 	END IF;
 	RETURN format(
 $query$SELECT s.shard,

@@ -20,15 +20,20 @@
 #include "access/relation.h"
 #include "catalog/namespace.h"
 #include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
 #define SCHEMA_NAME		"shardring"
 
+/* How many rings a hint names. */
+#define KNOWN_RINGS		5
+
 /* The columns that are read, by their numbers. */
 enum
 {
+	RING_NAME = 1,
 	RING_HASH = 2,
 	RING_HASH_TAGS = 3,
 	RING_ACTIVE_VERSION = 5,
@@ -96,11 +101,47 @@ catalog_read_version(const CatalogRing *ring, int32 version,
 void
 catalog_require_ring(CatalogRing *ring)
 {
-	if (!read_ring(ring))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("ring \"%s\" does not exist",
-						text_to_cstring(ring->name))));
+	char	   *known;
+
+	if (read_ring(ring))
+		return;
+	known = catalog_known_rings(ring);
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("ring \"%s\" does not exist",
+					text_to_cstring(ring->name)),
+			 known == NULL ? 0 : errhint("%s", known)));
+}
+
+/*
+ * A sentence that names the first few rings; NULL for a role that may not
+ * read them.  Of "ring", only the snapshot counts.
+ */
+char *
+catalog_known_rings(const CatalogRing *ring)
+{
+	StringInfoData sentence;
+	RowScan		scan;
+	int			n = 0;
+
+	scan_begin(&scan, ring, "ring", 0, NULL);
+	initStringInfo(&sentence);
+	while (n < KNOWN_RINGS && catalog_scan_next(&scan))
+		appendStringInfo(&sentence, "%s\"%s\"", n++ == 0 ? "" : ", ",
+						 catalog_scan_name(&scan, RING_NAME).bytes);
+	if (n == KNOWN_RINGS && catalog_scan_next(&scan))
+		appendStringInfoString(&sentence, " and others");
+	if (pg_class_aclcheck(RelationGetRelid(scan.table), GetUserId(),
+						  ACL_SELECT) != ACLCHECK_OK)
+		sentence.data = NULL;
+	else if (n == 0)
+		sentence.data = "There is no ring; create one with "
+			"shardring.create_ring.";
+	else
+		sentence.data = psprintf(n == 1 ? "There is ring %s." :
+								 "There are rings %s.", sentence.data);
+	catalog_scan_end(&scan);
+	return sentence.data;
 }
 
 /*

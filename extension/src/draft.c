@@ -18,6 +18,7 @@ static bool put_problem(void *arg, const char *problem);
 PG_FUNCTION_INFO_V1(shardring_version_problems);
 PG_FUNCTION_INFO_V1(shardring_version_fingerprint);
 PG_FUNCTION_INFO_V1(shardring_version_exists);
+PG_FUNCTION_INFO_V1(shardring_known_rings);
 
 /*
  * version_problems(ring, version, fresh): everything that keeps the rows of a
@@ -71,6 +72,20 @@ shardring_version_exists(PG_FUNCTION_ARGS)
 	found = catalog_read_version(&ring, PG_GETARG_INT32(1), &row);
 	PopActiveSnapshot();
 	PG_RETURN_BOOL(found);
+}
+
+/*
+ * known_rings(): a sentence that names the first few rings, for a hint.
+ */
+Datum
+shardring_known_rings(PG_FUNCTION_ARGS)
+{
+	CatalogRing ring = catalog_ring(NULL, memo_snapshot());
+	char	   *known = catalog_known_rings(&ring);
+
+	if (known == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(known));
 }
 
 /*
