@@ -53,8 +53,7 @@ AS $body$
 BEGIN
 	PERFORM shardring_internal.refuse_null('keep', keep::text);
 	IF keep < 0 THEN
-		RAISE EXCEPTION 'keep must not be negative'
-			USING ERRCODE = 'invalid_parameter_value';
+		PERFORM shardring_internal.fail('22023', 'keep must not be negative');
 	END IF;
 	RETURN ARRAY(
 		SELECT k.version

@@ -109,6 +109,8 @@ DECLARE
 	key pg_attribute;
 	later name;
 BEGIN
+	PERFORM shardring_internal.refuse_null(
+		'relation', relation::text, 'key_column', key_column);
 	PERFORM shardring_internal.key_expression(relation, key_column);
 	SELECT c.* INTO STRICT guarded FROM pg_class AS c WHERE c.oid = relation;
 	SELECT a.* INTO STRICT key FROM pg_attribute AS a
