@@ -378,6 +378,47 @@ INSERT INTO pooled VALUES (1);
 SET shardring.shard = 'third';
 SELECT shardring.require_here('other', 1);
 RESET shardring.shard;
+-- also one that began with another name, or with one that is taken back
+\c -
+SHOW shardring.shard;
+SELECT format('ALTER DATABASE %I SET shardring.shard = %L', current_database(), 'hier') AS misspelt \gset
+:misspelt;
+INSERT INTO pooled VALUES (1);
+:set_it;
+INSERT INTO pooled VALUES (1);
+BEGIN;
+SAVEPOINT a;
+:misspelt;
+INSERT INTO pooled VALUES (1);
+ROLLBACK TO a;
+INSERT INTO pooled VALUES (1);
+COMMIT;
+SET shardring.shard = 'here';
+:misspelt;
+INSERT INTO pooled VALUES (1);
+RESET shardring.shard;
+INSERT INTO pooled VALUES (1);
+-- a guard that works in replication workers goes on doing so
+:set_it;
+ALTER TABLE pooled ENABLE ALWAYS TRIGGER zz_guard;
+SELECT shardring.add_guard('other', 'pooled', 'k');
+SELECT tgenabled FROM pg_trigger WHERE tgrelid = 'pooled'::regclass;
+SET standard_conforming_strings = off;
+SELECT shardring.add_guard('other', 'pooled', 'k');
+RESET standard_conforming_strings;
+-- the owner of a table needs these functions to guard it
+CREATE ROLE regress_shardring_owner;
+ALTER TABLE pooled OWNER TO regress_shardring_owner;
+DROP TRIGGER zz_guard ON pooled;
+GRANT EXECUTE ON FUNCTION shardring.add_guard, shardring_internal.require_this_shard,
+	shardring_internal.require_guardable TO regress_shardring_owner;
+SET ROLE regress_shardring_owner;
+SELECT shardring.add_guard('other', 'pooled', 'k');
+RESET ROLE;
+REVOKE EXECUTE ON FUNCTION shardring.add_guard, shardring_internal.require_this_shard,
+	shardring_internal.require_guardable FROM regress_shardring_owner;
+ALTER TABLE pooled OWNER TO CURRENT_USER;
+DROP ROLE regress_shardring_owner;
 :reset_it;
 SELECT shardring.require_here('other', 1);
 INSERT INTO pooled VALUES (1);
@@ -399,7 +440,6 @@ RESET ROLE;
 REVOKE SET ON PARAMETER shardring.shard FROM regress_shardring_user;
 DROP ROLE regress_shardring_user;
 
-DROP FUNCTION pg_temp.other_key();
 DROP TABLE orders, customers, keys, parts;
 DROP DOMAIN user_name;
 DROP EXTENSION shardring;

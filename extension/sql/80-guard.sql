@@ -23,6 +23,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
+	/* between arguments of a trigger; '\x00' is a matter of settings */
+	zero bytea := decode('00', 'hex');
 	other text;
 BEGIN
 	PERFORM shardring_internal.refuse_null(
@@ -45,8 +47,8 @@ BEGIN
 			 /* BEFORE, FOR EACH ROW, all three; see catalog/pg_trigger.h */
 			 OR t.tgtype <> 31 OR t.tgqual IS NOT NULL
 			 OR t.tgattr <> ''::int2vector
-			 OR t.tgargs <> convert_to(ring, getdatabaseencoding()) || '\x00'
-				 || convert_to(key_column, getdatabaseencoding()) || '\x00');
+			 OR t.tgargs <> convert_to(ring, getdatabaseencoding()) || zero
+				 || convert_to(key_column, getdatabaseencoding()) || zero);
 	IF FOUND THEN
 		RAISE EXCEPTION 'table % already has another trigger "zz_guard"',
 			relation
@@ -54,7 +56,13 @@ BEGIN
 			DETAIL = format('Its definition is: %s.', other),
 			HINT = format('DROP TRIGGER zz_guard ON %s;', relation);
 	END IF;
-	EXECUTE format('ALTER TABLE %s ENABLE TRIGGER zz_guard', relation);
+	/* one that is enabled ALWAYS stays so */
+	IF EXISTS (SELECT FROM pg_trigger AS t
+			   WHERE t.tgrelid = relation AND t.tgname = 'zz_guard'
+				   AND (t.tgenabled = 'D' OR t.tgenabled = 'R'))
+	THEN
+		EXECUTE format('ALTER TABLE %s ENABLE TRIGGER zz_guard', relation);
+	END IF;
 END
 $body$;
 COMMENT ON FUNCTION shardring.add_guard(text, regclass, name) IS
@@ -118,7 +126,7 @@ BEGIN
 	IF guarded.relkind <> 'r' OR guarded.relpersistence = 't' THEN
 		RAISE EXCEPTION 'relation % cannot be guarded', relation
 			USING ERRCODE = 'feature_not_supported',
-			DETAIL = 'Only permanent ordinary tables can be guarded.';
+			DETAIL = 'Only ordinary tables that are not temporary can be guarded.';
 	ELSIF EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = relation)
 	THEN
 		RAISE EXCEPTION 'table % has inheritance children, which its '

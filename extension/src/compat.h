@@ -17,6 +17,7 @@
 #include "storage/lock.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
+#include "utils/guc.h"
 #include "utils/rangetypes.h"
 
 #if PG_VERSION_NUM >= 160000
@@ -85,6 +86,20 @@ compat_this_transaction(void)
 	return MyProc->vxid.lxid;
 #else
 	return MyProc->lxid;
+#endif
+}
+
+/*
+ * Memory for what a check hook of a parameter hands on; NULL when there is
+ * none.  16 has a context for it.
+ */
+static inline void *
+compat_guc_malloc(size_t size)
+{
+#if PG_VERSION_NUM >= 160000
+	return guc_malloc(LOG, size);
+#else
+	return malloc(size);
 #endif
 }
 

@@ -55,6 +55,16 @@ memo_init(void)
 }
 
 /*
+ * A number that rises whenever what a transaction has read may have been taken
+ * back: at its end, and at every rollback to a savepoint.
+ */
+uint64
+memo_epoch(void)
+{
+	return epoch;
+}
+
+/*
  * What the calling expression remembers between its calls; made by the first.
  */
 CallSite *

@@ -5,7 +5,7 @@
  * Nothing that costs time happens here: libcrypto is opened by the first
  * hash, tables are read by the first call.
  */
-#include "shardring.h"
+#include "this_shard.h"
 
 #include "utils/guc.h"
 
@@ -14,7 +14,6 @@ PG_MODULE_MAGIC;
 void		_PG_init(void);
 
 /* The settings. */
-char	   *setting_shard = NULL;
 int			setting_remote_timeout;
 static bool dropping = false;
 
@@ -32,11 +31,7 @@ _PG_init(void)
 							 GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE |
 							 GUC_DISALLOW_IN_FILE,
 							 NULL, NULL, NULL);
-	DefineCustomStringVariable("shardring.shard",
-							   "The name of the shard in this database.",
-							   "Used by guard and require_here.",
-							   &setting_shard, "", PGC_SUSET, 0,
-							   NULL, NULL, NULL);
+	this_shard_init();
 	DefineCustomIntVariable("shardring.remote_timeout",
 							"How long each shard may take to answer.",
 							"For shard_status, probe and push_version.",

@@ -31,7 +31,6 @@
 
 /* ---------- module.c ---------- */
 
-extern char *setting_shard;
 extern int	setting_remote_timeout;	/* ms */
 
 /* ---------- env.c: what the pure part needs ---------- */
@@ -193,6 +192,7 @@ typedef struct RingPair
 } RingPair;
 
 extern void memo_init(void);
+extern uint64 memo_epoch(void);
 extern CallSite *memo_call_site(FunctionCallInfo fcinfo);
 extern const Memo *memo_resolve(Memo *memo, text *ring, int64 version);
 extern const Memo *memo_get(Memo *memo, text *ring, int64 version);

@@ -2,9 +2,10 @@
  * this_shard.c
  *		Which shard this database is: the setting shardring.shard.
  *
- * A session that was open before ALTER DATABASE ... SET does not have the
- * setting, and pools keep sessions open for days.  So where the session has
- * none, what the database has is read, once a transaction.  (Kept in a table
+ * A session keeps what ALTER DATABASE ... SET said when it began, and pools
+ * keep sessions open for days.  So what the database has now is read from the
+ * catalogue, once a transaction, and counts for more than anything but what
+ * the role, the client or the session itself has set.  (Kept in a table
  * instead, it would travel with dumps and make two shards of one name.)
  */
 #include "this_shard.h"
@@ -19,36 +20,82 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/guc.h"
 #include "utils/rel.h"
 
 #define SETTING		"shardring.shard="
 
+static bool check_setting(char **value, void **extra, GucSource source);
+static void assign_setting(const char *value, void *extra);
 static void read_setting(void);
 static void keep_setting(Datum settings);
 
 PG_FUNCTION_INFO_V1(shardring_this_shard);
 
-/* What the database has, "" for nothing, and the transaction that read it. */
+static char *setting_shard = NULL;
+static GucSource setting_source = PGC_S_DEFAULT;
+
+/* What the database has, "" for nothing, and the epoch that read it. */
 static char database_shard[4 * RING_MAX_SHARD_NAME + 1];
-static LocalTransactionId read_in = InvalidLocalTransactionId;
+static uint64 read_in = 0;
 
 /*
- * The name of this shard; 55000 when nobody said it.
+ * Called once, when the library is loaded.
+ */
+void
+this_shard_init(void)
+{
+	DefineCustomStringVariable("shardring.shard",
+							   "The name of the shard in this database.",
+							   "Used by guard and require_here.",
+							   &setting_shard, "", PGC_SUSET, 0,
+							   check_setting, assign_setting, NULL);
+}
+
+/*
+ * The name of this shard; 55000 when it is not set.
  */
 const char *
 this_shard(void)
 {
-	if (setting_shard != NULL && setting_shard[0] != '\0')
-		return setting_shard;
-	if (read_in != compat_this_transaction())
-		read_setting();
-	if (database_shard[0] == '\0')
+	const char *name = setting_shard;
+
+	if (setting_source <= PGC_S_DATABASE)
+	{
+		if (read_in != memo_epoch())
+			read_setting();
+		if (database_shard[0] != '\0' || setting_source == PGC_S_DATABASE)
+			name = database_shard;
+	}
+	if (name == NULL || name[0] == '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("parameter \"shardring.shard\" is not set"),
 				 errhint("Use ALTER DATABASE to set it to the name of this "
 						 "shard.")));
-	return database_shard;
+	return name;
+}
+
+/*
+ * Lets assign_setting know where the value comes from.
+ */
+static bool
+check_setting(char **value, void **extra, GucSource source)
+{
+	*extra = compat_guc_malloc(sizeof(GucSource));
+	if (*extra == NULL)
+		return false;
+	*(GucSource *) *extra = source;
+	return true;
+}
+
+/*
+ * Also called when an older value comes back, with what was checked then.
+ */
+static void
+assign_setting(const char *value, void *extra)
+{
+	setting_source = *(GucSource *) extra;
 }
 
 /*
@@ -92,7 +139,7 @@ read_setting(void)
 	}
 	systable_endscan(scan);
 	table_close(table, AccessShareLock);
-	read_in = compat_this_transaction();
+	read_in = memo_epoch();
 }
 
 /*

@@ -7,6 +7,7 @@
 
 #include "shardring.h"
 
+extern void this_shard_init(void);
 extern const char *this_shard(void);
 
 #endif							/* SHARDRING_THIS_SHARD_H */
