@@ -28,6 +28,7 @@ SELECT string_agg(shard, ' ') AS shards FROM shardring.shard_shares('Süd');
 SELECT key_position, salt FROM shardring.points('Süd') WHERE group_name = 'Äpfel' AND salt < 3 ORDER BY salt;
 SELECT shardring.draft_version('Süd'), shardring.add_group('Süd', 'É', '{É}');
 SELECT key, key_position, from_group, to_shard FROM shardring.moving_keys('Süd', 1, 2, array(SELECT i || 'é' FROM generate_series(1, 12) AS i));
+SELECT md5(shardring.move_predicate('Süd', 1, 2, 'mid-1', 'É', 'key', for_utf8 => true)) AS condition;
 SELECT shardring.create_ring('Order', 1), shardring.add_group('Order', 'alpha-4', '{alpha-4}'), shardring.add_group('Order', 'Zeta-646', '{Zeta-646}'),
 	shardring.set_vnodes('Order', 160);
 SELECT shardring.shard_at('Order', 3195943442, 1) AS "Zeta-646, by bytes", (SELECT max(salt) FROM shardring.points('Order', 1) WHERE group_name = 'alpha-4') AS "160";
@@ -46,6 +47,15 @@ SHOW server_encoding;
 SELECT octet_length('é') AS bytes, shardring.key_position('ß') AS "3776766510", shardring.bytes_position('\xe9') <> shardring.key_position('é') AS "other bytes";
 CREATE TABLE keys AS SELECT i || 'é' AS key FROM generate_series(1, 12) AS i;
 SELECT count(*) FROM shardring.moving_keys('Süd', 1, 2, 'keys', 'key');
+-- the condition hashes the bytes that text has where it runs: here the wrong ones
+SELECT shardring.move_predicate('Süd', 1, 2, 'mid-1', 'É', 'key');
+SELECT shardring.move_predicate('Süd', 1, 2, 'mid-1', 'É', 'key', for_utf8 => false);
+\set VERBOSITY default
+SELECT shardring.move_predicate('Süd', 1, 2, 'mid-1', 'É', 'key', 'text');
+\set VERBOSITY terse
+SELECT num_nulls(shardring.move_predicate('Süd', 1, 2, 'mid-1', 'É', 'key', 'bigint'), shardring.move_predicate('Süd', 1, 2, 'mid-1', 'É', 'key', 'uuid'),
+	shardring.move_predicate('Süd', 1, 2, 'mid-1', 'É', 'key', position_expression => 'pos')) AS "ASCII, or hashed already";
+SELECT shardring.move_predicate('Süd', 1, 2, 'mid-1', 'É', 'key', for_utf8 => NULL) IS NULL AS "null";
 
 \c regression_shardring_euc_jp
 SET client_encoding = 'UTF8';
@@ -57,6 +67,11 @@ SELECT octet_length('日本語') AS bytes, shardring.key_position('日本語') A
 SET client_encoding = 'UTF8';
 SHOW server_encoding;
 :script
+-- SQL_ASCII keeps the bytes of UTF-8 as they came
+CREATE TABLE keys AS SELECT i || 'é' AS key FROM generate_series(1, 400) AS i;
+SELECT shardring.move_predicate('Süd', 1, 2, 'mid-1', 'É', 'key') AS condition \gset
+SELECT count(*) > 10 AS some, count(*) = (SELECT count(*) FROM shardring.moving_keys('Süd', 1, 2, 'keys', 'key') WHERE from_shard = 'mid-1' AND to_shard = 'É') AS same
+FROM keys WHERE :condition;
 -- bytes that are no UTF-8 are refused (B30)
 SELECT shardring.key_position(E'\xc3\xa9') AS "1725812119", shardring.bytes_position('\xe9') AS "872843126";
 \set VERBOSITY sqlstate

@@ -119,23 +119,23 @@ SELECT cardinality(selected(shardring.move_predicate('big', 1, 2, 'a', 'c', 'nam
 DROP PUBLICATION p;
 
 -- ranges can be joined to an index on the same expression instead
-CREATE INDEX ON orders (((bit_in(textout('x' || substr(md5(name), 1, 8)), 0, 32))::int8));
+CREATE INDEX ON orders (((pg_catalog.bit_in(pg_catalog.textout('x' OPERATOR(pg_catalog.||) pg_catalog.substr(pg_catalog.md5(name), 1, 8)), 0, 32))::pg_catalog.int8));
 SET enable_seqscan = off;
 SELECT array_agg(o.id ORDER BY o.id) = selected(shardring.move_predicate('big', 1, 2, 'a', 'c', 'name')) AS same
 FROM shardring.move_plan('big', 1, 2) AS m, unnest(m.positions) AS r
-	JOIN orders AS o ON (bit_in(textout('x' || substr(md5(o.name), 1, 8)), 0, 32))::int8 >= lower(r)
-		AND (bit_in(textout('x' || substr(md5(o.name), 1, 8)), 0, 32))::int8 < upper(r)
+	JOIN orders AS o ON (pg_catalog.bit_in(pg_catalog.textout('x' OPERATOR(pg_catalog.||) pg_catalog.substr(pg_catalog.md5(o.name), 1, 8)), 0, 32))::pg_catalog.int8 >= lower(r)
+		AND (pg_catalog.bit_in(pg_catalog.textout('x' OPERATOR(pg_catalog.||) pg_catalog.substr(pg_catalog.md5(o.name), 1, 8)), 0, 32))::pg_catalog.int8 < upper(r)
 WHERE m.from_shard = 'a';
 -- and so for every type of key
-CREATE INDEX ON orders (((bit_in(textout('x' || substr(md5(textin(int8out(id))), 1, 8)), 0, 32))::int8));
-CREATE INDEX ON orders (((bit_in(textout('x' || substr(md5(textin(uuid_out(code))), 1, 8)), 0, 32))::int8));
+CREATE INDEX ON orders (((pg_catalog.bit_in(pg_catalog.textout('x' OPERATOR(pg_catalog.||) pg_catalog.substr(pg_catalog.md5(pg_catalog.textin(pg_catalog.int8out(id))), 1, 8)), 0, 32))::pg_catalog.int8));
+CREATE INDEX ON orders (((pg_catalog.bit_in(pg_catalog.textout('x' OPERATOR(pg_catalog.||) pg_catalog.substr(pg_catalog.md5(pg_catalog.textin(pg_catalog.uuid_out(code))), 1, 8)), 0, 32))::pg_catalog.int8));
 CREATE FUNCTION uses_index(key text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
 	line text;
 BEGIN
 	FOR line IN EXECUTE format('EXPLAIN (COSTS OFF) SELECT o.* FROM shardring.move_plan(''big'', 1, 2) AS m CROSS JOIN unnest(m.positions) AS r
-		JOIN orders AS o ON (bit_in(textout(''x'' || substr(md5(%1$s), 1, 8)), 0, 32))::int8 >= lower(r)
-			AND (bit_in(textout(''x'' || substr(md5(%1$s), 1, 8)), 0, 32))::int8 < upper(r)', key)
+		JOIN orders AS o ON (pg_catalog.bit_in(pg_catalog.textout(''x'' OPERATOR(pg_catalog.||) pg_catalog.substr(pg_catalog.md5(%1$s), 1, 8)), 0, 32))::pg_catalog.int8 >= lower(r)
+			AND (pg_catalog.bit_in(pg_catalog.textout(''x'' OPERATOR(pg_catalog.||) pg_catalog.substr(pg_catalog.md5(%1$s), 1, 8)), 0, 32))::pg_catalog.int8 < upper(r)', key)
 	LOOP
 		IF line LIKE '%Index%' THEN
 			RETURN true;
@@ -143,7 +143,7 @@ BEGIN
 	END LOOP;
 	RETURN false;
 END $$;
-SELECT uses_index('o.name') AS text, uses_index('textin(int8out(o.id))') AS "bigint", uses_index('textin(uuid_out(o.code))') AS uuid, uses_index('o.short') AS other;
+SELECT uses_index('o.name') AS text, uses_index('pg_catalog.textin(pg_catalog.int8out(o.id))') AS "bigint", uses_index('pg_catalog.textin(pg_catalog.uuid_out(o.code))') AS uuid, uses_index('o.short') AS other;
 DROP FUNCTION uses_index;
 RESET enable_seqscan;
 

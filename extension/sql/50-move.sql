@@ -72,12 +72,12 @@ COMMENT ON FUNCTION
 CREATE FUNCTION shardring.move_predicate(
 	ring text, from_version integer, to_version integer, from_shard text,
 	to_shard text, key_expression text, key_type text DEFAULT 'text',
-	position_expression text DEFAULT NULL)
+	position_expression text DEFAULT NULL, for_utf8 boolean DEFAULT false)
 RETURNS text
 LANGUAGE C STABLE PARALLEL SAFE COST 10000
 AS 'MODULE_PATHNAME', 'shardring_move_predicate';
 COMMENT ON FUNCTION shardring.move_predicate(
-	text, integer, integer, text, text, text, text, text) IS
+	text, integer, integer, text, text, text, text, text, boolean) IS
 	'SQL for a stock server: true for rows that move between two shards';
 
 CREATE FUNCTION shardring.simulate(

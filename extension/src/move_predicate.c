@@ -2,16 +2,23 @@
  * move_predicate.c
  *		What moves as SQL for a server without this extension.
  *
- * The text uses built-in functions only, all of them immutable, and no casts
- * that go through input functions at run time, so that CREATE PUBLICATION ...
- * WHERE accepts it.  It is the condition of move_plan, row by row, for one
- * pair of shards; rows with the same slots are put together, so that the hash
- * is computed as rarely as possible.
+ * It is the condition of move_plan, row by row, for one pair of shards; rows
+ * with the same slots are put together, so that the hash is computed as rarely
+ * as possible.  Rules for the text:
+ *	- whoever may create in a schema of the reader's search_path captures a
+ *	  bare name, so functions, operators and types are written with their
+ *	  schema.  What the grammar alone resolves (AND, OR, COALESCE) is safe;
+ *	  IN, BETWEEN and NULLIF look for an operator, so they are not used;
+ *	- CREATE PUBLICATION ... WHERE accepts it: built-in functions only, all of
+ *	  them immutable, and no cast that goes through an input function at run
+ *	  time;
+ *	- no backslash in a literal: standard_conforming_strings may be off.
  */
 #include "shardring.h"
 
 #include "common/hashfn.h"
 #include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -36,6 +43,7 @@ typedef struct TermNumber
 static text *predicate(RingPair rings, uint32 from, uint32 to,
 					   const char *position);
 static void check_expression(const char *name, const char *expression);
+static void require_utf8(void);
 static char *position_expression(const Ring *ring, const char *key,
 								 const char *type);
 static char *key_as_text(const char *key, const char *type);
@@ -63,7 +71,8 @@ PG_FUNCTION_INFO_V1(shardring_move_predicate);
 
 /*
  * move_predicate(ring, from_version, to_version, from_shard, to_shard,
- * key_expression, key_type, position_expression): "false" when nothing moves.
+ * key_expression, key_type, position_expression, for_utf8): "false" when
+ * nothing moves.
  */
 Datum
 shardring_move_predicate(PG_FUNCTION_ARGS)
@@ -88,11 +97,13 @@ shardring_move_predicate(PG_FUNCTION_ARGS)
 	check_expression("key_expression", key);
 	check_expression("position_expression", position);
 	(void) key_as_text("", type);
+	if (position == NULL && strcmp(type, "text") == 0 && !PG_GETARG_BOOL(8))
+		require_utf8();
 	rings = memo_pair(memo_call_site(fcinfo), ring, PG_GETARG_INT32(1),
 					  PG_GETARG_INT32(2));
 	position = position == NULL ?
 		position_expression(rings.from, key, type) :
-		psprintf("(%s)::int8", position);
+		psprintf("(%s)::pg_catalog.int8", position);
 	from = require_shard(ring, PG_GETARG_INT32(1), PG_GETARG_TEXT_PP(3),
 						 rings.from, rings.to);
 	to = require_shard(ring, PG_GETARG_INT32(2), PG_GETARG_TEXT_PP(4),
@@ -129,6 +140,26 @@ check_expression(const char *name, const char *expression)
 }
 
 /*
+ * 0A000 unless text has the bytes here that are hashed: those of UTF-8, which
+ * SQL_ASCII keeps as they came.  Nothing immutable would convert it, so in any
+ * other encoding the condition is wrong.
+ */
+static void
+require_utf8(void)
+{
+	if (GetDatabaseEncoding() != PG_UTF8 &&
+		GetDatabaseEncoding() != PG_SQL_ASCII)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the condition for text keys is right in UTF8 databases "
+						"only"),
+				 errdetail("The encoding of this database is %s.",
+						   GetDatabaseEncodingName()),
+				 errhint("Say for_utf8 => true if the database that runs it is "
+						 "UTF8; in this one use shardring.moves.")));
+}
+
+/*
  * The position of a key as SQL.  bit_in(textout()) rather than ::bit(32),
  * which is a cast through an input function and refused in publications.
  */
@@ -145,10 +176,12 @@ position_expression(const Ring *ring, const char *key, const char *type)
 				 errhint("Store the position in a column and pass it as "
 						 "position_expression.")));
 	if (ring->hash_tags && strcmp(type, "text") == 0)
-		as_text = psprintf("coalesce(nullif(substring(%s from "
-						   "'\\{([^}]*)\\}'), ''), %s)", as_text, as_text);
-	return psprintf("(bit_in(textout('x' || substr(md5(%s), 1, 8)), 0, "
-					"32))::int8", as_text);
+		as_text = psprintf("coalesce(pg_catalog.substring(%s, "
+						   "'^[^{]*[{]([^}]+)[}]'), %s)", as_text, as_text);
+	return psprintf("(pg_catalog.bit_in(pg_catalog.textout('x' "
+					"OPERATOR(pg_catalog.||) pg_catalog.substr("
+					"pg_catalog.md5(%s), 1, 8)), 0, 32))::pg_catalog.int8",
+					as_text);
 }
 
 /*
@@ -158,11 +191,13 @@ static char *
 key_as_text(const char *key, const char *type)
 {
 	if (strcmp(type, "text") == 0)
-		return pstrdup(key);
+		return psprintf("(%s)", key);
 	if (strcmp(type, "bigint") == 0)
-		return psprintf("textin(int8out(%s))", key);
+		return psprintf("pg_catalog.textin(pg_catalog.int8out((%s)))",
+						key);
 	if (strcmp(type, "uuid") == 0)
-		return psprintf("textin(uuid_out(%s))", key);
+		return psprintf("pg_catalog.textin(pg_catalog.uuid_out((%s)))",
+						key);
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("unknown key type \"%s\"", type),
@@ -318,7 +353,9 @@ append_slots(StringInfo out, const char *position, uint32 modulus,
 {
 	if (n == 1 && slots[0].lo == 0 && slots[0].hi == modulus)
 		return;
-	appendStringInfo(out, " AND %s::int4multirange @> (%s %% %u)::int4",
+	appendStringInfo(out, " AND %s::pg_catalog.int4multirange "
+					 "OPERATOR(pg_catalog.@>) (%s OPERATOR(pg_catalog.%%) %u)"
+					 "::pg_catalog.int4",
 					 multirange_literal(result_slots(slots, n)), position,
 					 modulus);
 }
@@ -372,7 +409,8 @@ append_term(StringInfo out, const Term *term, const char *position)
 	Datum		positions = result_positions(term->segments,
 											 term->nsegments);
 
-	appendStringInfo(out, "(%s::int8multirange @> %s%s)",
+	appendStringInfo(out, "(%s::pg_catalog.int8multirange "
+					 "OPERATOR(pg_catalog.@>) %s%s)",
 					 multirange_literal(positions), position, term->slots);
 }
 
