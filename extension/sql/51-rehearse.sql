@@ -4,6 +4,9 @@
  */
 
 /*
+ * VOLATILE, so that the query has a snapshot from after the lock: rows that
+ * another transaction wrote into a truncated table are seen then.
+ *
  * Errors of the query would come with all of its text as their context; what
  * a caller may have done wrong is raised again without it.
  */
@@ -13,7 +16,7 @@ CREATE FUNCTION shardring.rehearse(
 RETURNS TABLE (shard text, rows_before bigint, rows_after bigint,
 	rows_in bigint, rows_out bigint, bytes_before bigint, bytes_after bigint,
 	load_before numeric, load_after numeric)
-LANGUAGE plpgsql STABLE PARALLEL UNSAFE COST 1000000 ROWS 10
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
@@ -23,6 +26,7 @@ BEGIN
 	THEN
 		RETURN;
 	END IF;
+	PERFORM shardring_internal.lock_table(relation);
 	RETURN QUERY EXECUTE shardring.rehearse_query(
 		ring, from_version, to_version, relation, key_column, load_column);
 EXCEPTION
@@ -36,6 +40,12 @@ $body$;
 COMMENT ON FUNCTION shardring.rehearse(
 	text, integer, integer, regclass, name, name) IS
 	'rows, bytes and load of each shard before and after, from a real table';
+
+CREATE FUNCTION shardring_internal.lock_table(relation regclass) RETURNS void
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 100
+AS 'MODULE_PATHNAME', 'shardring_lock_table';
+COMMENT ON FUNCTION shardring_internal.lock_table(regclass) IS
+	'locks a table to be read, or raises that the snapshot is too old';
 
 /*
  * key_position for rehearse.  What is volatile stays where it is written, so

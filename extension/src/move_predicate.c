@@ -151,12 +151,12 @@ require_utf8(void)
 		GetDatabaseEncoding() != PG_SQL_ASCII)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("the condition for text keys is right in UTF8 databases "
-						"only"),
+				 errmsg("the condition for text keys is right in UTF8 "
+						"databases only"),
 				 errdetail("The encoding of this database is %s.",
 						   GetDatabaseEncodingName()),
-				 errhint("Say for_utf8 => true if the database that runs it is "
-						 "UTF8; in this one use shardring.moves.")));
+				 errhint("Say for_utf8 => true if the database that runs it "
+						 "is UTF8; in this one use shardring.moves.")));
 }
 
 /*

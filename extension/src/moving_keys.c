@@ -2,23 +2,25 @@
  * moving_keys.c
  *		Which keys of an array or a table move between two versions.
  *
- * A table is read by one SELECT under the caller's rights and snapshot; its
- * rows come one by one through a DestReceiver and only the moving ones are
- * kept, in a tuplestore that spills at work_mem.  So memory does not grow
- * with the table, and a scan may be parallel.  A NULL key is an error that
- * counts them, never a silent skip.
+ * A table is read by one SELECT under the caller's rights and snapshot, or a
+ * newer one where table_read.c finds that too old.  Its rows come one by one
+ * through a DestReceiver and only the moving ones are kept, in a tuplestore
+ * that spills at work_mem.  So memory does not grow with the table, and a scan
+ * may be parallel.  A NULL key is an error that counts them, never a silent
+ * skip.
  */
-#include "shardring.h"
+#include "table_read.h"
 
 #include "access/attnum.h"
-#include "executor/spi.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "tcop/dest.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
 
 /* Everything that is needed to turn keys into rows of the result. */
 typedef struct KeyMoves
@@ -56,6 +58,7 @@ static void moves_put(KeyMoves *moves, KeyType type, Datum key,
 					  uint32 position, const RingPlace *from,
 					  const RingPlace *to);
 static Datum key_text(KeyType type, Datum key);
+static KeyColumn lock_column(Oid relation, const char *name);
 static KeyColumn find_column(Oid relation, const char *name);
 static char *key_expression(const KeyColumn *column);
 static void run_query(const char *query, DestReceiver *receiver);
@@ -104,7 +107,7 @@ shardring_moving_keys_array(PG_FUNCTION_ARGS)
 Datum
 shardring_moving_keys_relation(PG_FUNCTION_ARGS)
 {
-	KeyColumn	column = find_column(PG_GETARG_OID(3),
+	KeyColumn	column = lock_column(PG_GETARG_OID(3),
 									 NameStr(*PG_GETARG_NAME(4)));
 	ReturnSetInfo *set = result_set(fcinfo);
 	KeyMoves	moves;
@@ -226,6 +229,17 @@ key_text(KeyType type, Datum key)
 }
 
 /*
+ * find_column for a table that is read next: locked, so that the column stays
+ * what it is.
+ */
+static KeyColumn
+lock_column(Oid relation, const char *name)
+{
+	LockRelationOid(relation, AccessShareLock);
+	return find_column(relation, name);
+}
+
+/*
  * Looks up a key column: 42P01 without the table, 42703 without the column,
  * 42804 when its type is no key type, 42P22 when its collation is not
  * deterministic.
@@ -271,21 +285,23 @@ key_expression(const KeyColumn *column)
 }
 
 /*
- * Runs a query under the caller's rights and the statement's snapshot.
+ * Runs a query under the caller's rights and the statement's snapshot; under
+ * a new one where a table was filled anew since that one was taken.
  */
 static void
 run_query(const char *query, DestReceiver *receiver)
 {
 	SPIExecuteOptions options = {.read_only = true, .dest = receiver};
+	SPIPlanPtr	plan;
+	bool		outdated;
 	int			result;
 
-	if (SPI_connect() != SPI_OK_CONNECT)
-		/* LCOV_EXCL_START: SPI returns errors only for misuse */
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not connect to SPI")));
-	/* LCOV_EXCL_STOP */
-	result = SPI_execute_extended(query, &options);
+	table_connect();
+	plan = table_prepare(query);
+	outdated = table_lock(plan);
+	if (outdated)
+		PushActiveSnapshot(GetTransactionSnapshot());
+	result = SPI_execute_plan_extended(plan, &options);
 	if (result < 0)
 		/* LCOV_EXCL_START: SPI returns errors only for misuse */
 		ereport(ERROR,
@@ -293,6 +309,8 @@ run_query(const char *query, DestReceiver *receiver)
 				 errmsg("could not read the keys: %s",
 						SPI_result_code_string(result))));
 	/* LCOV_EXCL_STOP */
+	if (outdated)
+		PopActiveSnapshot();
 	SPI_finish();
 }
 
