@@ -73,6 +73,9 @@ CREATE TEMP TABLE before AS
 	SELECT v.xmin AS written_by, v.* FROM shardring.ring_version AS v;
 SELECT shardring.import_version(k.document) FROM kept AS k ORDER BY 1;
 TABLE before EXCEPT SELECT v.xmin, v.* FROM shardring.ring_version AS v;
+-- nor is a version the same that has other zones
+SELECT shardring.import_version(jsonb_set(k.document, '{groups,0,zone}', '"z 2"')) FROM kept AS k WHERE k.version = 1;
+SELECT shardring.import_version(jsonb_set(k.document, '{groups,0,zone}', 'null')) FROM kept AS k WHERE k.version = 1;
 
 -- but only a document that is what it says, also of a version that is there
 \set VERBOSITY terse

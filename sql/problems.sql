@@ -50,10 +50,11 @@ INSERT INTO planted (ring, plant) VALUES
 	('hash tags', $$UPDATE shardring.ring SET hash_tags = true WHERE ring = %L$$),
 	('pointer to nowhere', $$UPDATE shardring.ring SET active_version = 99 WHERE ring = %L$$),
 	('version lost', $$DELETE FROM shardring.ring_version WHERE ring = %L$$),
-	('active draft', $$UPDATE shardring.ring_version SET sealed_at = NULL, fingerprint = NULL, group_rows = NULL, map_rows = NULL, pin_rows = NULL WHERE ring = %L$$),
+	('active draft', $$UPDATE shardring.ring_version SET sealed_at = NULL, fingerprint = NULL, zone_fingerprint = NULL, group_rows = NULL, map_rows = NULL, pin_rows = NULL WHERE ring = %L$$),
 	('ring lost', $$DELETE FROM shardring.ring WHERE ring = %L$$),
 	-- what routes none the less
 	('weight', $$UPDATE shardring.shard_group SET weight = 2 WHERE ring = %L AND group_name = 'g'$$),
+	('zone', $$UPDATE shardring.shard_group SET zone = 'z' WHERE ring = %L AND group_name = 'g'$$),
 	('vnodes', $$UPDATE shardring.ring_version SET vnodes = 5 WHERE ring = %L$$),
 	('rows counted wrong', $$UPDATE shardring.ring_version SET group_rows = 3, map_rows = 2, pin_rows = 0 WHERE ring = %L$$),
 	('last version', $$WITH v AS (INSERT INTO shardring.ring_version (ring, version, vnodes) VALUES (%1$L, 3, 4)) UPDATE shardring.ring SET last_version = 2 WHERE ring = %1$L$$),
@@ -180,7 +181,7 @@ SELECT refused(edit), edit FROM unnest(ARRAY[
 	'TRUNCATE shardring.shard_pin',
 	$$INSERT INTO shardring.shard_pin VALUES ('r', 1, 77, 'g')$$,
 	$$UPDATE shardring.ring_version SET note = 'new'$$,
-	'UPDATE shardring.ring_version SET sealed_at = NULL, fingerprint = NULL, group_rows = NULL, map_rows = NULL, pin_rows = NULL',
+	'UPDATE shardring.ring_version SET sealed_at = NULL, fingerprint = NULL, zone_fingerprint = NULL, group_rows = NULL, map_rows = NULL, pin_rows = NULL',
 	'DELETE FROM shardring.ring_version',
 	'TRUNCATE shardring.ring_version',
 	'TRUNCATE shardring.ring, shardring.ring_version',
@@ -334,7 +335,19 @@ BEGIN;
 SELECT * FROM pg_temp.altered($$UPDATE shardring.shard_group SET points = '{7}' WHERE ring = 'm' AND group_name = 'g3'$$);
 ROLLBACK;
 BEGIN;
-SELECT * FROM pg_temp.altered($$UPDATE shardring.shard_group SET weight = 2, zone = 'new' WHERE ring = 'm' AND group_name = 'g3'$$);
+SELECT * FROM pg_temp.altered($$UPDATE shardring.shard_group SET weight = 2 WHERE ring = 'm' AND group_name = 'g3'$$);
+ROLLBACK;
+-- zones decide where copies go: not a byte of them changes
+BEGIN;
+SELECT * FROM pg_temp.altered($$UPDATE shardring.shard_group SET zone = 'Z' WHERE ring = 'm' AND group_name = 'g3'$$);
+SELECT problem FROM shardring.problems('m');
+ROLLBACK;
+BEGIN;
+SELECT * FROM pg_temp.altered($$UPDATE shardring.shard_group SET zone = NULL WHERE ring = 'm' AND group_name = 'g3'$$);
+ROLLBACK;
+BEGIN;
+SELECT * FROM pg_temp.altered($$UPDATE shardring.ring_version SET zone_fingerprint = repeat('0', 64) WHERE ring = 'm'$$);
+SELECT problem FROM shardring.problems('m');
 ROLLBACK;
 SELECT * FROM pg_temp.altered('');
 SELECT shardring.drop_ring('m');

@@ -175,7 +175,8 @@ FROM (VALUES
 	 WHERE version = 2$$),
 	('seal without a fingerprint',
 	 $$UPDATE shardring.ring_version SET sealed_at = now(), group_rows = 3,
-	 map_rows = 3, pin_rows = 1, fingerprint = 'x' WHERE version = 2$$),
+	 map_rows = 3, pin_rows = 1, fingerprint = 'x',
+	 zone_fingerprint = repeat('0', 64) WHERE version = 2$$),
 	('version 0',
 	 $$INSERT INTO shardring.ring_version VALUES ('r', 0, NULL, NULL, 1)$$),
 	('version too high',
@@ -238,7 +239,7 @@ FROM (VALUES
 	 $$UPDATE shardring.ring_version SET note = 'x' WHERE version = 2$$),
 	('unseal',
 	 $$UPDATE shardring.ring_version SET sealed_at = NULL, fingerprint = NULL,
-	 group_rows = NULL, map_rows = NULL, pin_rows = NULL
+	 zone_fingerprint = NULL, group_rows = NULL, map_rows = NULL, pin_rows = NULL
 	 WHERE version = 2$$),
 	('delete the version',
 	 $$DELETE FROM shardring.ring_version WHERE version = 2$$),
@@ -518,7 +519,7 @@ FROM (VALUES
 	 WHERE version = 1$$),
 	(22, 'pointer to a draft',
 	 $$UPDATE shardring.ring_version SET sealed_at = NULL, fingerprint = NULL,
-	 group_rows = NULL, map_rows = NULL, pin_rows = NULL
+	 zone_fingerprint = NULL, group_rows = NULL, map_rows = NULL, pin_rows = NULL
 	 WHERE version = 1$$),
 	(23, 'last_version',
 	 $$UPDATE shardring.ring SET last_version = 1$$),

@@ -62,6 +62,7 @@ CREATE TABLE shardring.ring_version
 	vnodes integer NOT NULL,
 	sealed_at timestamp with time zone,
 	fingerprint text COLLATE "C",
+	zone_fingerprint text COLLATE "C",
 	note text COLLATE "C",
 	created_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
 	created_by text COLLATE "C" NOT NULL DEFAULT current_user,
@@ -77,13 +78,16 @@ CREATE TABLE shardring.ring_version
 	CONSTRAINT ring_version_vnodes_range
 		CHECK (vnodes BETWEEN 1 AND 4194304),
 	CONSTRAINT ring_version_seal_complete
-		CHECK (num_nulls(sealed_at, fingerprint, group_rows, map_rows,
-						 pin_rows) = 0
-			   OR num_nonnulls(sealed_at, fingerprint, group_rows, map_rows,
-							   pin_rows) = 0),
+		CHECK (num_nulls(sealed_at, fingerprint, zone_fingerprint, group_rows,
+						 map_rows, pin_rows) = 0
+			   OR num_nonnulls(sealed_at, fingerprint, zone_fingerprint,
+							   group_rows, map_rows, pin_rows) = 0),
 	CONSTRAINT ring_version_fingerprint_form
 		CHECK (octet_length(fingerprint) = 64
-			   AND translate(fingerprint, '0123456789abcdef', '') = '')
+			   AND translate(fingerprint, '0123456789abcdef', '') = ''),
+	CONSTRAINT ring_version_zone_fingerprint_form
+		CHECK (octet_length(zone_fingerprint) = 64
+			   AND translate(zone_fingerprint, '0123456789abcdef', '') = '')
 );
 COMMENT ON TABLE shardring.ring_version IS
 	'versions of rings: a draft can be edited, a sealed one never changes';
@@ -100,6 +104,8 @@ COMMENT ON COLUMN shardring.ring_version.sealed_at IS
 	'when it was sealed; NULL for a draft';
 COMMENT ON COLUMN shardring.ring_version.fingerprint IS
 	'SHA-256 of everything that decides routing, written on sealing';
+COMMENT ON COLUMN shardring.ring_version.zone_fingerprint IS
+	'SHA-256 of the zones of its groups, written on sealing';
 COMMENT ON COLUMN shardring.ring_version.note IS 'purpose of the version';
 COMMENT ON COLUMN shardring.ring_version.created_at IS 'when it was drafted';
 COMMENT ON COLUMN shardring.ring_version.created_by IS

@@ -347,6 +347,15 @@ COMMENT ON FUNCTION
 	shardring.version_fingerprint(text, integer, boolean) IS
 	'the fingerprint of the rows of a version as they are';
 
+CREATE FUNCTION shardring_internal.zone_fingerprint(
+	ring text, version integer, fresh boolean DEFAULT false)
+RETURNS text
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 1000
+AS 'MODULE_PATHNAME', 'shardring_zone_fingerprint';
+COMMENT ON FUNCTION
+	shardring_internal.zone_fingerprint(text, integer, boolean) IS
+	'the fingerprint of the zones of a version as they are';
+
 CREATE FUNCTION shardring_internal.require_intact(
 	sealed shardring.ring_version)
 RETURNS void
@@ -356,6 +365,8 @@ AS $body$
 BEGIN
 	IF shardring.version_fingerprint(sealed.ring, sealed.version)
 		<> sealed.fingerprint
+		OR shardring_internal.zone_fingerprint(sealed.ring, sealed.version)
+		<> sealed.zone_fingerprint
 	THEN
 		PERFORM shardring_internal.fail('XX001', format(
 			'version %s of ring "%s" was altered after it was sealed',

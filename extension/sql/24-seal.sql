@@ -33,6 +33,8 @@ BEGIN
 	print := shardring_internal.settled_fingerprint(ring, draft.version);
 	UPDATE shardring.ring_version AS v
 	SET sealed_at = clock_timestamp(), fingerprint = print,
+		zone_fingerprint = shardring_internal.zone_fingerprint(
+			draft.ring, draft.version),
 		group_rows = (SELECT count(*) FROM shardring.shard_group AS g
 					  WHERE g.ring = v.ring AND g.version = v.version),
 		map_rows = (SELECT count(*) FROM shardring.shard_map AS m
@@ -59,7 +61,10 @@ AS $body$
 DECLARE
 	print text := shardring.version_fingerprint(ring, version, true);
 BEGIN
-	IF print <> shardring.version_fingerprint(ring, version) COLLATE "C" THEN
+	IF print <> shardring.version_fingerprint(ring, version) COLLATE "C"
+		OR shardring_internal.zone_fingerprint(ring, version, true)
+		<> shardring_internal.zone_fingerprint(ring, version) COLLATE "C"
+	THEN
 		PERFORM shardring_internal.refuse_snapshot(ring, version);
 	END IF;
 	RETURN print;

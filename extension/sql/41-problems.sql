@@ -208,6 +208,13 @@ BEGIN
 			'with %s',
 			print, sealed.fingerprint);
 	END IF;
+	print := shardring_internal.zone_fingerprint(sealed.ring, sealed.version);
+	IF print IS DISTINCT FROM sealed.zone_fingerprint THEN
+		RETURN QUERY SELECT format(
+			'fingerprint of the zones is %s, but the version was sealed '
+			'with %s',
+			print, sealed.zone_fingerprint);
+	END IF;
 END
 $body$;
 COMMENT ON FUNCTION

@@ -65,6 +65,16 @@ BEGIN
 	PERFORM shardring_internal.import_ring(
 		jsonb_set(document, '{ring}', to_jsonb(scratch)));
 	PERFORM shardring_internal.import_rows(scratch, version, document);
+	IF shardring_internal.zone_fingerprint(scratch, version)
+		IS DISTINCT FROM (
+			SELECT v.zone_fingerprint FROM shardring.ring_version AS v
+			WHERE v.ring = document ->> 'ring' COLLATE "C"
+				AND v.version = require_content.version)
+	THEN
+		RAISE EXCEPTION 'version % of ring "%" exists with other zones',
+			version, document ->> 'ring'
+			USING ERRCODE = 'duplicate_object';
+	END IF;
 	PERFORM shardring.drop_ring(scratch);
 END
 $body$;

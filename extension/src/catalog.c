@@ -3,9 +3,9 @@
  *		The tables: finding them, scanning them, the rows of rings and
  *		versions.
  *
- * Only this file, catalog_version.c, which reads the rows of one version, and
- * catalog_points.c, which reads its points, know tables and columns.  Rules of
- * all three:
+ * Only this file, catalog_version.c, which reads the rows of one version,
+ * catalog_points.c, which reads its points, and catalog_extras.c, which reads
+ * its weights and zones, know tables and columns.  Rules of all four:
  *	- tables are found by their names in schema shardring, whatever schema the
  *	  called function is in, each time they are read, so that nothing survives
  *	  a DROP EXTENSION;
@@ -42,6 +42,7 @@ enum
 	VERSION_VNODES = 5,
 	VERSION_SEALED_AT = 6,
 	VERSION_FINGERPRINT = 7,
+	VERSION_ZONE_FINGERPRINT = 8,
 
 	SHARD_NUMBER = 3
 };
@@ -90,6 +91,8 @@ catalog_read_version(const CatalogRing *ring, int32 version,
 		row->sealed = !isnull;
 		value = catalog_scan_column(&scan, VERSION_FINGERPRINT, &isnull);
 		copy_fingerprint(row->fingerprint, value, isnull);
+		value = catalog_scan_column(&scan, VERSION_ZONE_FINGERPRINT, &isnull);
+		copy_fingerprint(row->zone_fingerprint, value, isnull);
 	}
 	catalog_scan_end(&scan);
 	return found;

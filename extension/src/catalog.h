@@ -1,6 +1,6 @@
 /*
  * catalog.h
- *		What catalog.c and catalog_version.c share: scans of the tables.
+ *		What catalog.c and catalog_*.c share: scans of the tables.
  */
 #ifndef SHARDRING_CATALOG_H
 #define SHARDRING_CATALOG_H
@@ -9,6 +9,16 @@
 
 #include "access/genam.h"
 #include "utils/rel.h"
+
+/* The columns of shard_group that are read, by their numbers. */
+enum
+{
+	GROUP_NAME = 3,
+	GROUP_WEIGHT = 4,
+	GROUP_SLOTS = 5,
+	GROUP_ZONE = 6,
+	GROUP_POINTS = 7
+};
 
 /* A scan over the rows of a ring, or of one version of it. */
 typedef struct RowScan

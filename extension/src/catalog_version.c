@@ -18,12 +18,6 @@
 /* The columns that are read, by their numbers. */
 enum
 {
-	GROUP_NAME = 3,
-	GROUP_WEIGHT = 4,
-	GROUP_SLOTS = 5,
-	GROUP_ZONE = 6,
-	GROUP_POINTS = 7,
-
 	MAP_GROUP = 3,
 	MAP_SHARD = 4,
 	MAP_SLOTS = 5,
@@ -48,10 +42,6 @@ typedef struct RowList
 	uint32		space;
 } RowList;
 
-static bool read_extras(CatalogExtras *extras, const Ring *compiled,
-						RowScan *scan);
-pg_noreturn static void refuse_groups(const CatalogRing *ring,
-									  int32 version);
 static void read_groups(CatalogDef *def, RowList *groups, RowScan *scan,
 						int32 vnodes);
 static bool read_value(CatalogDef *def, RowScan *scan, int column,
@@ -106,32 +96,6 @@ catalog_read_def(const CatalogRing *ring, const CatalogVersion *version_row)
 }
 
 /*
- * The extras of a compiled ring's groups, in the current context.  The ring
- * may be older than what became of the rows, so XX001 unless they are of its
- * groups, all of them and no other.
- */
-CatalogExtras
-catalog_read_extras(const CatalogRing *ring, int32 version,
-					const Ring *compiled)
-{
-	CatalogExtras extras = {
-		palloc0(compiled->ngroups * sizeof(Datum)),
-		palloc0(compiled->ngroups * sizeof(text *))
-	};
-	RowScan		scan;
-
-	catalog_scan_begin(&scan, ring, "shard_group", version);
-	while (catalog_scan_next(&scan))
-		if (!read_extras(&extras, compiled, &scan))
-			refuse_groups(ring, version);
-	catalog_scan_end(&scan);
-	for (uint32 i = 0; i < compiled->ngroups; i++)
-		if (DatumGetPointer(extras.weights[i]) == NULL)
-			refuse_groups(ring, version);
-	return extras;
-}
-
-/*
  * The group of this name, or NULL.
  */
 const RingGroupDef *
@@ -141,46 +105,6 @@ catalog_find_group(const CatalogDef *def, RingName utf8)
 		return NULL;
 	return bsearch(&utf8, def->ring.groups, def->ring.ngroups,
 				   sizeof(RingGroupDef), ring_compare_utf8);
-}
-
-/*
- * The extras of one row; false when the ring has no such group, or the row no
- * weight.
- */
-static bool
-read_extras(CatalogExtras *extras, const Ring *compiled, RowScan *scan)
-{
-	RingName	name = catalog_scan_name(scan, GROUP_NAME);
-	RingName	utf8 = env_utf8_name(name);
-	const RingGroup *group = bsearch(&utf8, compiled->groups,
-									 compiled->ngroups, sizeof(RingGroup),
-									 ring_compare_utf8);
-	bool		isnull;
-	Datum		weight = catalog_scan_column(scan, GROUP_WEIGHT, &isnull);
-	Datum		zone;
-
-	if (group == NULL || isnull)
-		return false;
-	extras->weights[group - compiled->groups] =
-		NumericGetDatum(DatumGetNumericCopy(weight));
-	zone = catalog_scan_column(scan, GROUP_ZONE, &isnull);
-	if (!isnull)
-		extras->zones[group - compiled->groups] = DatumGetTextPCopy(zone);
-	return true;
-}
-
-/*
- * Raises that rows are not those of the ring.
- */
-static void
-refuse_groups(const CatalogRing *ring, int32 version)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("the groups of version %d of ring \"%s\" were altered "
-					"after it was loaded", version,
-					text_to_cstring(ring->name)),
-			 errhint("Use shardring.problems to see what is wrong.")));
 }
 
 /*

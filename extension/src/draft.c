@@ -17,6 +17,7 @@ static bool put_problem(void *arg, const char *problem);
 
 PG_FUNCTION_INFO_V1(shardring_version_problems);
 PG_FUNCTION_INFO_V1(shardring_version_fingerprint);
+PG_FUNCTION_INFO_V1(shardring_zone_fingerprint);
 PG_FUNCTION_INFO_V1(shardring_version_exists);
 PG_FUNCTION_INFO_V1(shardring_known_rings);
 
@@ -53,6 +54,26 @@ shardring_version_fingerprint(PG_FUNCTION_ARGS)
 
 	if (!fingerprint_hex(&def->ring, hex))
 		env_no_hash();
+	PG_RETURN_TEXT_P(cstring_to_text(hex));
+}
+
+/*
+ * zone_fingerprint(ring, version, fresh): the fingerprint of the zones as they
+ * are.
+ */
+Datum
+shardring_zone_fingerprint(PG_FUNCTION_ARGS)
+{
+	bool		fresh = PG_GETARG_BOOL(2);
+	char		hex[FINGERPRINT_LEN + 1];
+	CatalogRing ring;
+
+	if (fresh)
+		PushActiveSnapshot(GetLatestSnapshot());
+	ring = catalog_ring(PG_GETARG_TEXT_PP(0), memo_snapshot());
+	catalog_zone_fingerprint(&ring, PG_GETARG_INT32(1), hex);
+	if (fresh)
+		PopActiveSnapshot();
 	PG_RETURN_TEXT_P(cstring_to_text(hex));
 }
 

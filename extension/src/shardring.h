@@ -72,6 +72,7 @@ typedef struct CatalogVersion
 	int32		vnodes;
 	bool		sealed;
 	char		fingerprint[FINGERPRINT_LEN + 1];	/* "" in a draft */
+	char		zone_fingerprint[FINGERPRINT_LEN + 1];	/* so too */
 } CatalogVersion;
 
 /* The rows of a version. */
@@ -113,6 +114,8 @@ extern CatalogPoints catalog_read_points(const CatalogRing *ring,
 										 int32 version);
 extern CatalogExtras catalog_read_extras(const CatalogRing *ring,
 										 int32 version, const Ring *compiled);
+extern void catalog_zone_fingerprint(const CatalogRing *ring, int32 version,
+									 char *hex);
 extern const RingGroupDef *catalog_find_group(const CatalogDef *def,
 											  RingName utf8);
 extern bool catalog_read_shard_number(const CatalogRing *ring, text *shard,

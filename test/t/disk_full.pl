@@ -82,8 +82,8 @@ CREATE VIEW content AS
 		SELECT 'ring ' || (ring, active_version, fingerprint,
 			last_version)::text FROM shardring.ring
 		UNION ALL SELECT 'version ' || (ring, version, parent, base_active,
-			vnodes, sealed_at IS NULL, fingerprint, note, group_rows, map_rows,
-			pin_rows)::text FROM shardring.ring_version
+			vnodes, sealed_at IS NULL, fingerprint, zone_fingerprint, note,
+			group_rows, map_rows, pin_rows)::text FROM shardring.ring_version
 		UNION ALL SELECT 'group ' || md5(g::text) FROM shardring.shard_group g
 		UNION ALL SELECT 'map ' || m::text FROM shardring.shard_map m
 		UNION ALL SELECT 'pin ' || p::text FROM shardring.shard_pin p

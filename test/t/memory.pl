@@ -159,7 +159,8 @@ CREATE PROCEDURE copy(first int, last int) LANGUAGE sql AS $$
 	SELECT 'many', v, v, 'g1' FROM generate_series(first, last) AS v;
 	UPDATE shardring.ring_version
 	SET sealed_at = clock_timestamp(), group_rows = 8, map_rows = 8,
-		pin_rows = 1, fingerprint = shardring.version_fingerprint(ring, version)
+		pin_rows = 1, fingerprint = shardring.version_fingerprint(ring, version),
+		zone_fingerprint = shardring_internal.zone_fingerprint(ring, version)
 	WHERE ring = 'many' AND version BETWEEN first AND last;
 	UPDATE shardring.ring SET last_version = last WHERE ring = 'many' $$;
 END

@@ -71,6 +71,7 @@ for my $call (
 	q{shard_for('md5', 'k')}, q{locate('murmur3', 'k')},
 	q{shard_for('md5', 'k', 2)}, q{points('md5', 2)},
 	q{version_problems('md5', 2)}, q{version_fingerprint('murmur3', 2)},
+	q{zone_fingerprint('md5', 1)}, q{replicas_for('md5', 'k', 2)},
 	q{resize_groups('md5', 2, '{c}', '{1}')}, q{simulate(2, 3)},
 	q{add_group('md5', 'c', '{c}')}, q{set_weight('md5', 'a', 2)},
 	q{seal('md5')}, q{activate('murmur3')}, q{problems()})

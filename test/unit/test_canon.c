@@ -216,6 +216,36 @@ writes_in_pieces(void **state)
 	assert_int_equal(offered, 2);
 }
 
+static void
+zones_have_their_own(void **state)
+{
+	static const uint8_t expected[] = {
+		0, 0, 0, 1, 0, 0, 0, 2,
+		0, 0, 0, 1, 'a', 0,
+		0, 0, 0, 1, 'b', 1, 0, 0, 0, 2, 'z', '1'
+	};
+	RingZone	zones[] = {
+		{{"a", 1}, {NULL, 0}}, {{"b", 1}, {"z1", 2}}
+	};
+	uint8_t		digest[32];
+	char		hex[65];
+	char		other[65];
+	int			i;
+
+	(void) state;
+	assert_true(fingerprint_zones_hex(zones, 2, hex));
+	test_sha256(expected, sizeof(expected), digest);
+	for (i = 0; i < 32; i++)
+		assert_memory_equal(hex + 2 * i, test_format("%02x", digest[i]), 2);
+	/* a zone without a name is none of those that may be given */
+	zones[0].zone = (RingName) {"", 0};
+	assert_true(fingerprint_zones_hex(zones, 2, other));
+	assert_string_not_equal(hex, other);
+	assert_true(fingerprint_zones_hex(NULL, 0, other));
+	assert_string_equal(other, "cbbc48750debb8535093b3deaf88ac7f"
+						"4cff87425576a58de2bac754acdb4616");
+}
+
 int
 main(void)
 {
@@ -225,7 +255,8 @@ main(void)
 		TEST(writes_the_empty_version),
 		TEST(changes_with_every_field),
 		TEST(ignores_the_rest),
-		TEST(separates_neighbours)
+		TEST(separates_neighbours),
+		TEST(zones_have_their_own)
 	};
 
 	return cmocka_run_group_tests_name("canon", tests, NULL, NULL);

@@ -21,6 +21,12 @@
  *		u32 position, str name of the group
  *
  * Names are ordered by their bytes.
+ *
+ * Zones have a string and a SHA-256 of their own, since they decide where
+ * copies go:
+ *
+ *	u32 format number = 1, u32 number of groups, and for each by name:
+ *		str name, one byte: 1 with a zone, else 0; with one, str zone
  */
 #include "digest.h"
 #include "ring.h"
@@ -28,6 +34,7 @@
 #include <string.h>
 
 #define CANON_FORMAT	1
+#define ZONES_FORMAT	1
 
 /* Bytes are passed on by the block, so that no size has to be known. */
 typedef struct Sink
@@ -39,6 +46,7 @@ typedef struct Sink
 	uint8_t		block[1024];
 } Sink;
 
+static bool end_hex(Sink *sink, char hex[65]);
 static bool take_digest(void *arg, const uint8_t *bytes, size_t len);
 static void put_ring(Sink *sink, const RingDef *def);
 static void put_group(Sink *sink, const RingGroupDef *group);
@@ -54,12 +62,8 @@ static void flush_block(Sink *sink);
 bool
 fingerprint_bytes(const RingDef *def, FingerprintTake take, void *arg)
 {
-	Sink		sink;
+	Sink		sink = {take, arg, true};
 
-	sink.take = take;
-	sink.arg = arg;
-	sink.ok = true;
-	sink.used = 0;
 	put_ring(&sink, def);
 	flush_block(&sink);
 	return sink.ok;
@@ -72,13 +76,51 @@ fingerprint_bytes(const RingDef *def, FingerprintTake take, void *arg)
 bool
 fingerprint_hex(const RingDef *def, char hex[65])
 {
+	Sink		sink = {take_digest, NULL, true};
+
+	if (!digest_begin(DIGEST_SHA256))
+		return false;
+	put_ring(&sink, def);
+	return end_hex(&sink, hex);
+}
+
+/*
+ * The same for the zones of n groups, which are in the order of their names.
+ */
+bool
+fingerprint_zones_hex(const RingZone *zones, uint32_t n, char hex[65])
+{
+	Sink		sink = {take_digest, NULL, true};
+	uint32_t	i;
+
+	if (!digest_begin(DIGEST_SHA256))
+		return false;
+	put_u32(&sink, ZONES_FORMAT);
+	put_u32(&sink, n);
+	for (i = 0; i < n; i++)
+	{
+		uint8_t		has_zone = zones[i].zone.bytes != NULL ? 1 : 0;
+
+		put_name(&sink, zones[i].group);
+		put_bytes(&sink, &has_zone, 1);
+		if (has_zone)
+			put_name(&sink, zones[i].zone);
+	}
+	return end_hex(&sink, hex);
+}
+
+/*
+ * The digest of what went into a sink of take_digest.
+ */
+static bool
+end_hex(Sink *sink, char hex[65])
+{
 	static const char digits[] = "0123456789abcdef";
 	uint8_t		digest[DIGEST_MAX];
 	int			i;
 
-	if (!digest_begin(DIGEST_SHA256) ||
-		!fingerprint_bytes(def, take_digest, NULL) ||
-		!digest_end(DIGEST_SHA256, digest))
+	flush_block(sink);
+	if (!sink->ok || !digest_end(DIGEST_SHA256, digest))
 		return false;
 	for (i = 0; i < 32; i++)
 	{

@@ -275,6 +275,16 @@ extern bool fingerprint_bytes(const RingDef *def, FingerprintTake take,
 							  void *arg);
 extern bool fingerprint_hex(const RingDef *def, char hex[65]);
 
+/* The zone of a group, both in UTF-8; no bytes: it has none. */
+typedef struct RingZone
+{
+	RingName	group;			/* first, for ring_compare_utf8 */
+	RingName	zone;
+} RingZone;
+
+extern bool fingerprint_zones_hex(const RingZone *zones, uint32_t n,
+								  char hex[65]);
+
 /* ---------- diff*.c: two rings to what moves ---------- */
 
 /* Positions [lo, hi) that belong to from_group in one ring, to_group in the
