@@ -187,7 +187,8 @@ SELECT shardring.key_position(NULL) IS NULL AS key,
 	shardring.key_position(NULL::bigint) IS NULL AS "bigint",
 	shardring.key_position(NULL::uuid) IS NULL AS uuid,
 	shardring.bytes_position(NULL) IS NULL AS bytes,
-	shardring.bytes_position('a', NULL) IS NULL AS "bytes' hash";
+	shardring.bytes_position('a', NULL) IS NULL AS "bytes' hash",
+	shardring.bytes_position('a', 'md5', NULL) IS NULL AS "bytes' tags";
 SELECT shardring.key_position('') AS "text", shardring.bytes_position('')
 	AS bytes;
 
@@ -227,6 +228,18 @@ WHERE shardring.key_position(v.key, h.hash, true) <>
 		shardring.bytes_position(convert_to(v.key, 'UTF8'), h.hash)
 	OR shardring.key_position(v.key, h.hash) <>
 		shardring.key_position(v.key, h.hash, false);
+-- bytes have tags too, whatever their encoding: Redis' slot of this is 16212
+SELECT shardring.bytes_position('\x817b41817d', 'crc16', true) % 16384 AS "16212",
+	shardring.bytes_position('\x817b41817d', 'crc16') % 16384 AS "14821",
+	shardring.bytes_position('\x817b41817d', 'crc16', true) =
+	shardring.bytes_position('\x4181', 'crc16') AS same;
+SELECT v.key, h.hash
+FROM (VALUES
+	('{a}'::bytea, 'a'::bytea), ('x{a}y', 'a'), ('{{a}}', '{a'), ('{}{a}', '{}{a}'), ('{a', '{a'), ('a}', 'a}'), ('', ''),
+	('\x007b007d00', '\x00'), ('\xff7b7d7b617d', '\xff7b7d7b617d'), ('\x7bff'::bytea || repeat('a', 3000000)::bytea || '}', '\xff'::bytea || repeat('a', 3000000)::bytea)) AS v (key, hashed)
+	CROSS JOIN (VALUES ('md5'), ('fnv1a'), ('murmur3'), ('crc16')) AS h (hash)
+WHERE shardring.bytes_position(v.key, h.hash, true) <> shardring.bytes_position(v.hashed, h.hash)
+	OR shardring.bytes_position(v.key, h.hash, false) <> shardring.bytes_position(v.key, h.hash);
 SELECT shardring.key_position(-42, 'md5', true) =
 	shardring.key_position(-42) AS "bigint",
 	shardring.key_position('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid, 'md5',

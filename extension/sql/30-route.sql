@@ -45,12 +45,12 @@ COMMENT ON FUNCTION shardring.key_position(uuid, text, boolean) IS
 	'the position of a uuid key: the hash of its lower-case text';
 
 CREATE FUNCTION shardring.bytes_position(
-	bytes bytea, hash text DEFAULT 'md5')
+	bytes bytea, hash text DEFAULT 'md5', hash_tags boolean DEFAULT false)
 RETURNS bigint
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1
 AS 'MODULE_PATHNAME', 'shardring_bytes_position';
-COMMENT ON FUNCTION shardring.bytes_position(bytea, text) IS
-	'the hash of bytes as they are';
+COMMENT ON FUNCTION shardring.bytes_position(bytea, text, boolean) IS
+	'the position of bytes as they are: their hash';
 
 CREATE FUNCTION shardring.shard_for(ring text, key text)
 RETURNS text

@@ -56,7 +56,8 @@ shardring_key_position_uuid(PG_FUNCTION_ARGS)
 }
 
 /*
- * bytes_position(bytes, hash): the position of bytes as they are.
+ * bytes_position(bytes, hash, hash_tags): the position of bytes as they are,
+ * or of their hash tag.
  */
 Datum
 shardring_bytes_position(PG_FUNCTION_ARGS)
@@ -64,8 +65,12 @@ shardring_bytes_position(PG_FUNCTION_ARGS)
 	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
 	HashKind	hash = key_hash_kind(PG_GETARG_TEXT_PP(1));
 
-	PG_RETURN_INT64(key_bytes_position(hash, VARDATA_ANY(bytes),
-									   VARSIZE_ANY_EXHDR(bytes)));
+	const char *hashed = VARDATA_ANY(bytes);
+	size_t		len = VARSIZE_ANY_EXHDR(bytes);
+
+	if (PG_GETARG_BOOL(2))
+		hash_tag(&hashed, &len);
+	PG_RETURN_INT64(key_bytes_position(hash, hashed, len));
 }
 
 /*
