@@ -71,7 +71,7 @@ BEGIN
 			WHERE v.ring = document ->> 'ring' COLLATE "C"
 				AND v.version = require_content.version)
 	THEN
-		RAISE EXCEPTION 'version % of ring "%" exists with other zones',
+		RAISE EXCEPTION 'version % of ring "%" already exists with other zones',
 			version, document ->> 'ring'
 			USING ERRCODE = 'duplicate_object';
 	END IF;

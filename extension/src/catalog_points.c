@@ -10,13 +10,6 @@
 
 #include "utils/array.h"
 
-/* The columns that are read, by their numbers. */
-enum
-{
-	GROUP_NAME = 3,
-	GROUP_POINTS = 7
-};
-
 static GroupPoints *add_group(CatalogPoints *all, uint32 *space);
 static void read_points(GroupPoints *group, Datum points);
 
