@@ -70,6 +70,7 @@ SELECT row_number() OVER () AS n, l.type::regtype, l.argument, v.value
 FROM (VALUES
 	('text', NULL, '{x}'::text[]),
 	('text', 'ring', '{r,R}'),
+	('text', 'cluster', '{r,R,NULL}'),
 	('text', 'group_name', '{g,G}'),
 	('text', 'shard', '{s,S}'),
 	('text', 'from_shard', '{s,S}'),

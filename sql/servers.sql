@@ -105,10 +105,17 @@ SELECT shardring_internal.ask_servers('{self,NULL}', 'SELECT 1', '{}');
 SELECT shardring_internal.ask_servers('{self}', 'SELECT $1', '{NULL}');
 SELECT count(*) FROM shardring_internal.ask_servers('{}', 'SELECT 1', '{}');
 
--- the number of a shard for PL/Proxy, without PL/Proxy
+-- the number of a shard for PL/Proxy, without PL/Proxy: by a server that looks
+-- like one of its own
+CREATE FOREIGN DATA WRAPPER plproxy;
 SELECT shardring.create_ring('n');
 SELECT shardring.add_group('n', 'g', '{x,y,z}', slots => 30);
 SELECT shardring.activate('n');
+SELECT shardring.plproxy_partition('n', 'k');
+CREATE SERVER n FOREIGN DATA WRAPPER wrapper OPTIONS (p0 '', p1 '', p2 '');
+SELECT shardring.plproxy_partition('n', 'k');
+DROP SERVER n;
+CREATE SERVER n FOREIGN DATA WRAPPER plproxy OPTIONS (p0 '', p1 '', p2 '');
 SELECT bool_and(shardring.plproxy_partition('n', k) = s.number) AS text,
 	bool_and(shardring.plproxy_partition('n', k::bigint) = s.number) AS bigint,
 	bool_and(shardring.plproxy_partition('n', md5(k)::uuid) = u.number) AS uuid,
@@ -119,12 +126,47 @@ WHERE s.ring = 'n' AND s.shard = shardring.shard_for('n', k)
 	AND u.ring = 'n' AND u.shard = shardring.shard_for('n', md5(k)::uuid);
 -- no server has so long a name, and no ring
 SELECT shardring.plproxy_partition(repeat('r', 64), 'k');
-SELECT shardring.drop_ring('n');
 
--- how many partitions PL/Proxy has, where there is none: by a server that looks
--- like one of its own
+-- the ring in whose cluster another is called
+SELECT shardring.create_ring('é'), shardring.create_ring('m'), shardring.create_ring('k');
+SELECT shardring.set_cluster(NULL, 'n');
+SELECT shardring.set_cluster('', 'n');
+SELECT shardring.set_cluster('nope', 'n');
+SELECT shardring.set_cluster('m', 'nope');
+SELECT shardring.set_cluster('m', '');
+SELECT shardring.set_cluster('m', repeat('x', 64));
+SELECT shardring.set_cluster('m', 'm');
+SELECT shardring.set_cluster('m', NULL);
+SELECT shardring.set_cluster('m', 'n');
+SELECT shardring.set_cluster('m', 'n');
+-- no chains, from neither end
+SELECT shardring.set_cluster('k', 'm');
+SELECT shardring.set_cluster('n', 'k');
+SELECT shardring.drop_ring('n');
+SELECT shardring.plproxy_sync('m');
+-- nothing is routed to there yet, or not to this shard
+SELECT shardring.add_group('m', 'g', '{z}'), shardring.activate('m');
+SELECT shardring.plproxy_partition('m', 'k') AS z_in_n;
+SELECT shardring.set_cluster('m', 'é');
+SELECT shardring.plproxy_partition('m', 'k');
+SELECT shardring.add_group('é', 'g', '{x}'), shardring.activate('é');
+SELECT shardring.plproxy_partition('m', 'k');
+SELECT shardring.draft_version('é');
+SELECT shardring.add_group('é', 'h', '{z}'), shardring.activate('é');
+SELECT shardring.plproxy_partition('m', 'k');
+SELECT ring, cluster FROM shardring.ring WHERE cluster IS NOT NULL;
+\set VERBOSITY sqlstate
+UPDATE shardring.ring SET cluster = 'm' WHERE ring = 'm';
+UPDATE shardring.ring SET cluster = '' WHERE ring = 'm';
+\set VERBOSITY default
+SELECT shardring.export_version('m') ? 'cluster' AS exported;
+SELECT shardring.set_cluster('m', NULL);
+SELECT shardring.plproxy_partition('m', 'k');
+SELECT shardring.drop_ring(ring) FROM shardring.ring;
+DROP SERVER n;
+
+-- how many partitions PL/Proxy has
 SELECT shardring.create_ring('parts'), shardring.add_group('parts', 'g', '{x,y,z}', slots => 3), shardring.activate('parts');
-CREATE FOREIGN DATA WRAPPER plproxy;
 CREATE SERVER parts FOREIGN DATA WRAPPER plproxy OPTIONS (connection_lifetime '60', p0 'dbname=x', p1 'dbname=y', pool 'none', px '');
 CREATE FUNCTION numbers() RETURNS TABLE (number int, keys bigint) LANGUAGE sql AS $$
 	SELECT shardring.plproxy_partition('parts', i), count(*) FROM generate_series(1, 90) AS i GROUP BY 1 ORDER BY 1
@@ -133,6 +175,7 @@ SELECT * FROM numbers();
 ALTER SERVER parts OPTIONS (ADD p2 'dbname=z');
 SELECT * FROM numbers();
 -- one call site, two rings in turns
+CREATE SERVER single FOREIGN DATA WRAPPER plproxy OPTIONS (p0 '');
 SELECT shardring.create_ring('single'), shardring.add_group('single', 'g', '{x}'), shardring.activate('single');
 SELECT ring, number, count(*) AS keys
 FROM (SELECT ring, shardring.plproxy_partition(ring, i) AS number
@@ -162,6 +205,7 @@ DROP VIEW kept;
 SELECT shardring.drop_ring('parts'), shardring.drop_ring('single');
 DROP FUNCTION numbers;
 DROP SERVER parts;
+DROP SERVER single;
 DROP FOREIGN DATA WRAPPER plproxy;
 
 DROP FUNCTION ask;

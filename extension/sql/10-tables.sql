@@ -18,6 +18,7 @@ CREATE TABLE shardring.ring
 	fingerprint text COLLATE "C",
 	last_version integer NOT NULL,
 	created_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+	cluster text COLLATE "C",
 	CONSTRAINT ring_pkey PRIMARY KEY (ring),
 	CONSTRAINT ring_name_length
 		CHECK (octet_length(convert_to(ring, 'UTF8')) BETWEEN 1 AND 63),
@@ -33,7 +34,12 @@ CREATE TABLE shardring.ring
 		CHECK (octet_length(fingerprint) = 64
 			   AND translate(fingerprint, '0123456789abcdef', '') = ''),
 	CONSTRAINT ring_last_version_positive
-		CHECK (last_version >= 1)
+		CHECK (last_version >= 1),
+	/* the name of a foreign server, too */
+	CONSTRAINT ring_cluster_length
+		CHECK (octet_length(cluster) BETWEEN 1 AND 63),
+	CONSTRAINT ring_cluster_other
+		CHECK (cluster <> ring)
 );
 COMMENT ON TABLE shardring.ring IS
 	'rings: each a named set of versions over one hash function';
@@ -51,6 +57,8 @@ COMMENT ON COLUMN shardring.ring.fingerprint IS
 COMMENT ON COLUMN shardring.ring.last_version IS
 	'highest version number assigned, including versions dropped since';
 COMMENT ON COLUMN shardring.ring.created_at IS 'when the ring was created';
+COMMENT ON COLUMN shardring.ring.cluster IS
+	'the ring in whose PL/Proxy cluster it is called; NULL: its own';
 GRANT SELECT ON shardring.ring TO PUBLIC;
 
 CREATE TABLE shardring.ring_version

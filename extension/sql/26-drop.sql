@@ -83,6 +83,7 @@ DECLARE
 BEGIN
 	PERFORM shardring_internal.refuse_null('ring', ring);
 	locked := shardring_internal.lock_ring(ring);
+	PERFORM shardring_internal.refuse_cluster_of(ring);
 	PERFORM shardring_internal.erase_versions(ring, NULL);
 	DELETE FROM shardring.activation AS a WHERE a.ring = locked.ring;
 	DELETE FROM shardring.shard AS s WHERE s.ring = locked.ring;

@@ -12,12 +12,19 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
+	cluster text := (shardring_internal.require_ring(ring)).cluster;
 	addresses text[] COLLATE "C";
 	wrapper text COLLATE "C";
 	old_names text[];
 	old_addresses text[] COLLATE "C";
 BEGIN
-	PERFORM shardring_internal.require_ring(ring);
+	IF cluster IS NOT NULL THEN
+		PERFORM shardring_internal.fail('55000', format(
+			'ring "%s" is called in the cluster of ring "%s"', ring, cluster),
+			hint => format('Use shardring.plproxy_sync(%L), or '
+						   'shardring.set_cluster(%L, NULL) to give the ring '
+						   'a cluster of its own.', cluster, ring));
+	END IF;
 	addresses := shardring_internal.partition_addresses(ring);
 	SELECT w.fdwname, p.names, p.addresses
 	INTO wrapper, old_names, old_addresses
@@ -128,6 +135,71 @@ END;
 COMMENT ON FUNCTION shardring_internal.partition_clauses(text[], text) IS
 	'partitions as options of CREATE or ALTER SERVER';
 REVOKE EXECUTE ON FUNCTION shardring_internal.partition_clauses(text[], text)
+	FROM PUBLIC;
+
+/*
+ * The other ring has a cluster of its own, so nobody has to follow a chain.
+ * Both are locked, in the order of their names: of two sessions that would
+ * make a chain together, one sees what the other did, or fails with 40001.
+ */
+CREATE FUNCTION shardring.set_cluster(ring text, cluster text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	other shardring.ring;
+BEGIN
+	PERFORM shardring_internal.refuse_null('ring', ring);
+	IF ring COLLATE "C" = cluster THEN
+		PERFORM shardring_internal.fail('22023', format(
+			'ring "%s" cannot name itself', ring),
+			hint => 'NULL gives it a cluster of its own.');
+	END IF;
+	PERFORM shardring_internal.lock_ring(l.name)
+	FROM (SELECT n.name
+		  FROM unnest(ARRAY[ring, cluster]) AS n (name)
+		  WHERE n.name IS NOT NULL
+		  ORDER BY n.name COLLATE "C") AS l;
+	IF cluster IS NOT NULL THEN
+		other := shardring_internal.require_ring(cluster);
+		IF other.cluster IS NOT NULL THEN
+			PERFORM shardring_internal.fail('55000', format(
+				'ring "%s" has no cluster of its own', cluster),
+				hint => format('It is called in that of ring "%s".',
+							   other.cluster));
+		END IF;
+		PERFORM shardring_internal.refuse_cluster_of(ring);
+	END IF;
+	UPDATE shardring.ring AS r SET cluster = set_cluster.cluster
+	WHERE r.ring = set_cluster.ring COLLATE "C"
+		AND r.cluster IS DISTINCT FROM set_cluster.cluster COLLATE "C";
+END
+$body$;
+COMMENT ON FUNCTION shardring.set_cluster(text, text) IS
+	'names the ring in whose PL/Proxy cluster a ring is called; NULL: its own';
+REVOKE EXECUTE ON FUNCTION shardring.set_cluster(text, text) FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.refuse_cluster_of(ring text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	user_of text;
+BEGIN
+	SELECT r.ring INTO user_of FROM shardring.ring AS r
+	WHERE r.cluster = refuse_cluster_of.ring COLLATE "C"
+	ORDER BY r.ring
+	LIMIT 1;
+	IF FOUND THEN
+		PERFORM shardring_internal.fail('55000', format(
+			'ring "%s" is called in the cluster of ring "%s"', user_of, ring),
+			hint => 'Use shardring.set_cluster to give it another.');
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.refuse_cluster_of(text) IS
+	'raises when another ring is called in the cluster of this one';
+REVOKE EXECUTE ON FUNCTION shardring_internal.refuse_cluster_of(text)
 	FROM PUBLIC;
 
 CREATE FUNCTION shardring.plproxy_partition(ring text, key text)

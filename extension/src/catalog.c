@@ -38,6 +38,7 @@ enum
 	RING_HASH_TAGS = 3,
 	RING_ACTIVE_VERSION = 5,
 	RING_FINGERPRINT = 6,
+	RING_CLUSTER = 9,
 
 	VERSION_VNODES = 5,
 	VERSION_SEALED_AT = 6,
@@ -171,6 +172,11 @@ read_ring(CatalogRing *ring)
 		row->active_version = isnull ? NO_VERSION : DatumGetInt32(value);
 		value = catalog_scan_column(&scan, RING_FINGERPRINT, &isnull);
 		copy_fingerprint(row->fingerprint, value, isnull);
+		row->cluster[0] = '\0';
+		value = catalog_scan_column(&scan, RING_CLUSTER, &isnull);
+		if (!isnull)
+			text_to_cstring_buffer(DatumGetTextPP(value), row->cluster,
+								   sizeof(row->cluster));
 	}
 	catalog_scan_end(&scan);
 	return found;

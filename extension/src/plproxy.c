@@ -8,6 +8,9 @@
  * before it asks for a number, and a new one at the first call after the
  * backend has heard that a foreign server changed.  In the transaction that
  * hears of it, either list may be in use, so only what both have counts.
+ *
+ * The cluster is named like the ring, or like another ring that the row of
+ * this one names; then the numbers are those of that ring.
  */
 #include "shardring.h"
 
@@ -30,28 +33,32 @@ typedef struct ShardNumbers
 } ShardNumbers;
 
 /*
- * How many partitions PL/Proxy has for a ring.  Kept only where there is such
- * a server, or was: whatever else one may call a ring must not add up.
+ * How many partitions PL/Proxy has in a cluster.  Kept only where there is one
+ * of this name, or was: whatever else one may call a ring must not add up.
  */
 typedef struct Partitions
 {
-	char		ring[NAMEDATALEN];	/* hash key */
+	char		cluster[NAMEDATALEN];	/* hash key */
 	int			count;
 } Partitions;
 
 static ShardNumbers shard_numbers[8];	/* by the serial, as it happens */
 static HTAB *partitions = NULL;
+static uint64 changes_heard = 0;
 static bool servers_changed = false;	/* since the counts were taken */
 static LocalTransactionId changed_in;	/* the transaction that heard of it, or
 										 * none: it was heard before */
 
 static Datum partition_of(FunctionCallInfo fcinfo, KeyType type);
+static void name_cluster(const Memo *memo, char *cluster);
 static int32 *number_of(const Memo *memo, uint32 shard);
 static int32 read_number(const Memo *memo, text *ring_name, uint32 shard);
-static void refuse_partition(text *ring, RingName shard);
-static int	partition_count(text *ring);
+static bool routes_to(const CatalogRing *ring, RingName shard);
+static void refuse_partition(const char *cluster, text *ring, RingName shard);
+static int	partition_count(const char *cluster, uint64 heard);
 static HTAB *partition_table(void);
-static int	count_partitions(const char *ring);
+static bool is_cluster(const ForeignServer *server);
+static int	count_partitions(const char *cluster);
 static void server_changed(Datum arg, int cache, uint32 hash);
 
 PG_FUNCTION_INFO_V1(shardring_plproxy_partition_text);
@@ -90,28 +97,47 @@ shardring_plproxy_partition_uuid(PG_FUNCTION_ARGS)
 }
 
 /*
- * How many partitions there are is looked up first: later, the backend may
- * have heard of a change that PL/Proxy has not looked for in this call.
+ * PL/Proxy has looked for changes before this call.  While the ring is read,
+ * the backend may hear of one that PL/Proxy has not seen.
  */
 static Datum
 partition_of(FunctionCallInfo fcinfo, KeyType type)
 {
 	text	   *ring_name = PG_GETARG_TEXT_PP(0);
-	int			count = partition_count(ring_name);
+	uint64		heard = changes_heard;
 	const Memo *memo = memo_get_routable(&memo_call_site(fcinfo)->memo,
 										 ring_name, ACTIVE_VERSION);
 	const Ring *ring = memo->ring;
+	char		cluster[NAMEDATALEN];
 	RingPlace	place;
 	int32	   *number;
 
+	name_cluster(memo, cluster);
 	ring_locate(ring, key_position_on(ring, type, PG_GETARG_DATUM(1)),
 				&place);
 	number = number_of(memo, place.shard);
 	if (*number < 0)
 		*number = read_number(memo, ring_name, place.shard);
-	if (*number >= count)
-		refuse_partition(ring_name, ring->shards[place.shard]);
+	if (*number >= partition_count(cluster, heard))
+		refuse_partition(cluster, ring_name, ring->shards[place.shard]);
 	PG_RETURN_INT32(*number);
+}
+
+/*
+ * The name of the cluster that a ring is called in; empty when no server can
+ * have that name.
+ */
+static void
+name_cluster(const Memo *memo, char *cluster)
+{
+	if (memo->row.cluster[0] != '\0')
+	{
+		memcpy(cluster, memo->row.cluster, NAMEDATALEN);
+		return;
+	}
+	memset(cluster, 0, NAMEDATALEN);
+	if (memo->name_len < NAMEDATALEN)
+		memcpy(cluster, memo->name, memo->name_len);
 }
 
 /*
@@ -144,7 +170,9 @@ number_of(const Memo *memo, uint32 shard)
 }
 
 /*
- * The number of a shard from the tables; XX001 when it has none.
+ * The number of a shard from the tables, XX001 when it has none; that of the
+ * ring in whose cluster it is called, 55000 when that does not route to it:
+ * the partition of a retired shard leads elsewhere.
  */
 static int32
 read_number(const Memo *memo, text *ring_name, uint32 shard)
@@ -153,22 +181,73 @@ read_number(const Memo *memo, text *ring_name, uint32 shard)
 	RingName	name = memo->ring->shards[shard];
 	int32		number;
 
+	if (memo->row.cluster[0] != '\0')
+	{
+		ring = catalog_ring(cstring_to_text(memo->row.cluster),
+							memo_snapshot());
+		catalog_require_ring(&ring);
+		if (!routes_to(&ring, name))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("shard \"%.*s\" of ring \"%s\" is not a shard of "
+							"ring \"%s\", in whose cluster it is called",
+							(int) name.len, name.bytes,
+							text_to_cstring(ring_name), memo->row.cluster),
+					 errhint("Add it there first, or name another ring with "
+							 "shardring.set_cluster.")));
+	}
 	if (!catalog_read_shard_number(&ring, result_text(name), &number))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("shard \"%.*s\" of ring \"%s\" has no number",
 						(int) name.len, name.bytes,
-						text_to_cstring(ring_name)),
+						text_to_cstring(ring.name)),
 				 errhint("Use shardring.problems to see what is wrong.")));
 	return number;
 }
 
 /*
- * Raises that the shard has a number, but PL/Proxy no partition for it.
+ * Has the active version of a ring this shard?  The row of the ring has been
+ * read.  The memos are not asked: they would forget the ring of the call.
+ */
+static bool
+routes_to(const CatalogRing *ring, RingName shard)
+{
+	const CatalogRingRow *row = &ring->row;
+	CompiledRing *compiled;
+
+	if (row->active_version == NO_VERSION)
+		return false;
+	compiled = cache_find(row->fingerprint);
+	if (compiled == NULL)
+		compiled = cache_make(ring, row->active_version, row->fingerprint);
+	for (uint32 i = 0; i < compiled->ring->nshards; i++)
+	{
+		RingName	other = compiled->ring->shards[i];
+
+		if (other.len == shard.len &&
+			memcmp(other.bytes, shard.bytes, shard.len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Raises that the shard has a number, but PL/Proxy no partition for it, or no
+ * such cluster.
  */
 static void
-refuse_partition(text *ring, RingName shard)
+refuse_partition(const char *cluster, text *ring, RingName shard)
 {
+	if (!is_cluster(GetForeignServerByName(cluster, true)))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("ring \"%s\" has no cluster of PL/Proxy here",
+						text_to_cstring(ring)),
+				 errdetail("No server \"%s\" is one of PL/Proxy's.", cluster),
+				 errhint("Use shardring.plproxy_sync to make one, or "
+						 "shardring.set_cluster to name the ring in whose "
+						 "cluster it is called.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("shard \"%.*s\" of ring \"%s\" has no PL/Proxy partition",
@@ -178,27 +257,29 @@ refuse_partition(text *ring, RingName shard)
 }
 
 /*
- * How many partitions PL/Proxy has for the ring in this call, at least.
+ * How many partitions PL/Proxy has for the cluster in this call, at least; 0
+ * without such a cluster.  A change that the backend has heard of since the
+ * call began, PL/Proxy has not; then a count that was not kept before says
+ * nothing about its list.
  */
 static int
-partition_count(text *ring)
+partition_count(const char *cluster, uint64 heard)
 {
-	char		name[NAMEDATALEN] = {0};
 	Partitions *entry;
 	bool		found;
 	int			count;
 
-	if (VARSIZE_ANY_EXHDR(ring) >= NAMEDATALEN)
-		return INT_MAX;			/* no server has such a name */
-	memcpy(name, VARDATA_ANY(ring), VARSIZE_ANY_EXHDR(ring));
-	entry = hash_search(partition_table(), name, HASH_FIND, NULL);
+	entry = hash_search(partition_table(), cluster, HASH_FIND, NULL);
 	if (entry != NULL && !servers_changed)
 		return entry->count;
-	count = count_partitions(name);
-	if (entry == NULL && count == INT_MAX)
-		return INT_MAX;
-	entry = hash_search(partition_table(), name, HASH_ENTER, &found);
-	entry->count = found ? Min(entry->count, count) : count;
+	count = count_partitions(cluster);
+	if (entry == NULL && count == 0)
+		return 0;
+	entry = hash_search(partition_table(), cluster, HASH_ENTER, &found);
+	if (found)
+		entry->count = Min(entry->count, count);
+	else
+		entry->count = heard == changes_heard ? count : 0;
 	return entry->count;
 }
 
@@ -227,19 +308,18 @@ partition_table(void)
 }
 
 /*
- * How many options p0, p1 ... the server of this name has; INT_MAX unless it
- * is one of PL/Proxy's.
+ * How many options p0, p1 ... the server of this name has; 0 unless it is one
+ * of PL/Proxy's.
  */
 static int
-count_partitions(const char *ring)
+count_partitions(const char *cluster)
 {
-	ForeignServer *server = GetForeignServerByName(ring, true);
+	ForeignServer *server = GetForeignServerByName(cluster, true);
 	ListCell   *cell;
 	int			count = 0;
 
-	if (server == NULL ||
-		strcmp(GetForeignDataWrapper(server->fdwid)->fdwname, "plproxy") != 0)
-		return INT_MAX;
+	if (!is_cluster(server))
+		return 0;
 	foreach(cell, server->options)
 	{
 		const char *name = ((DefElem *) lfirst(cell))->defname;
@@ -252,12 +332,23 @@ count_partitions(const char *ring)
 }
 
 /*
+ * Is it a server, and one of PL/Proxy's?
+ */
+static bool
+is_cluster(const ForeignServer *server)
+{
+	return server != NULL &&
+		strcmp(GetForeignDataWrapper(server->fdwid)->fdwname, "plproxy") == 0;
+}
+
+/*
  * The backend hears that a foreign server changed; any, as the hash is not
  * looked at.
  */
 static void
 server_changed(Datum arg, int cache, uint32 hash)
 {
+	changes_heard++;
 	servers_changed = true;
 	changed_in = IsTransactionState() ? compat_this_transaction() :
 		InvalidLocalTransactionId;

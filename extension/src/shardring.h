@@ -52,6 +52,7 @@ typedef struct CatalogRingRow
 	bool		hash_tags;
 	int32		active_version; /* NO_VERSION: nothing is active yet */
 	char		fingerprint[FINGERPRINT_LEN + 1];	/* of the active one */
+	char		cluster[NAMEDATALEN];	/* PL/Proxy's; "": its own */
 } CatalogRingRow;
 
 /*

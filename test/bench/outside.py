@@ -68,16 +68,16 @@ def measure_plproxy(report, calls, runs):
         connect = "'dbname=postgres host=' || current_setting("\
             "'unix_socket_directories') || ' port=' || current_setting('port')"
         session.run(f"""DO $$ BEGIN
-            EXECUTE (SELECT format('CREATE SERVER bench FOREIGN DATA WRAPPER '
+            EXECUTE (SELECT format('CREATE SERVER r1280 FOREIGN DATA WRAPPER '
                 'plproxy OPTIONS (%s)', string_agg(format('p%s %L', i,
                 {connect}), ', ')) FROM generate_series(0, 7) AS i);
-            CREATE USER MAPPING FOR PUBLIC SERVER bench; END $$""")
+            CREATE USER MAPPING FOR PUBLIC SERVER r1280; END $$""")
         for name, partition in (
                 ('hashtext', 'hashtext(k)'),
                 ('ring', "shardring.plproxy_partition('r1280', k)")):
             session.run(f"""CREATE FUNCTION by_{name}(k text) RETURNS text
                 LANGUAGE plproxy AS $$
-                CLUSTER 'bench'; RUN ON {partition}; TARGET hop; $$""")
+                CLUSTER 'r1280'; RUN ON {partition}; TARGET hop; $$""")
         costs = in_turns({
             name: functools.partial(
                 session.cost, f'SELECT count(by_{name}(k)) FROM '

@@ -1,7 +1,8 @@
 # partitions.pl
 #	A number never leaves us that PL/Proxy would wrap: whatever changes its
 #	partitions while a transaction is open, a call reaches the shard that the
-#	ring says or fails with 55000, and the next transaction reaches it.
+#	ring says or fails with 55000, and the next transaction reaches it.  So it
+#	is when a ring is called in the cluster of another one.
 
 use strict;
 use warnings;
@@ -164,5 +165,117 @@ foreach my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 	ask($session, "$name, and given back");
 	finish($session, $name);
 }
+
+# ---------- a ring in the cluster of another ----------
+
+# Rings "orders" on d0, d1, d2 and "invoices" on d0, d2: d2 has another number
+# there.  Only "orders" has a cluster.
+on_server(q{
+	SELECT shardring.create_ring('orders');
+	SELECT shardring.add_group('orders', d, ARRAY[d])
+	FROM unnest('{d0,d1,d2}'::text[]) AS d;
+	SELECT shardring.activate('orders');
+	SELECT shardring.plproxy_sync('orders');
+	SELECT shardring.create_ring('invoices');
+	SELECT shardring.add_group('invoices', d, ARRAY[d])
+	FROM unnest('{d2,d0}'::text[]) AS d;
+	SELECT shardring.activate('invoices');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER orders;
+	CREATE FUNCTION ask_invoices(k text) RETURNS text LANGUAGE plproxy AS $$
+		CLUSTER 'orders';
+		RUN ON shardring.plproxy_partition('invoices', k);
+		TARGET whoami; $$;
+	CREATE FUNCTION ask_orders(k text) RETURNS text LANGUAGE plproxy AS $$
+		CLUSTER 'orders'; RUN ON shardring.plproxy_partition('orders', k);
+		TARGET whoami; $$;
+	CREATE FUNCTION try_invoices(k text) RETURNS text LANGUAGE plpgsql AS $$
+	BEGIN
+		RETURN CASE ask_invoices(k) WHEN shardring.shard_for('invoices', k)
+			THEN 'right' ELSE 'wrong' END;
+	EXCEPTION WHEN OTHERS THEN
+		RETURN SQLSTATE;
+	END $$});
+
+# What became of 50 keys.
+sub outcomes
+{
+	return on_server(q{
+		SELECT string_agg(format('%s %s', o, n), ', ' ORDER BY o)
+		FROM (SELECT try_invoices('k' || i), count(*)
+			  FROM generate_series(1, 50) AS i GROUP BY 1) AS t (o, n)});
+}
+
+is(outcomes(), '55000 50', 'without a cluster and naming none: refused');
+my ($status, $out, $error) = $node->psql('postgres',
+	q{SELECT shardring.plproxy_partition('invoices', 'k')});
+like($error,
+	qr/ring "invoices" has no cluster .*HINT: .*plproxy_sync.*set_cluster/s,
+	'and told what to do');
+on_server(q{SELECT shardring.set_cluster('invoices', 'orders')});
+is(outcomes(), 'right 50', 'called in the cluster that it names: right');
+is(on_server(q{SELECT bool_and(ask_orders('k' || i)
+		= shardring.shard_for('orders', 'k' || i))
+	FROM generate_series(1, 50) AS i}),
+	't', 'and so is the ring whose cluster it is');
+is(on_server(q{SELECT string_agg(shard || '=' || number, ' ' ORDER BY number)
+	FROM shardring.shard WHERE ring = 'invoices'}),
+	'd0=0 d2=1', 'its numbers stay dense');
+
+# What it cannot reach there.
+on_server(q{
+	SELECT shardring.draft_version('invoices');
+	SELECT shardring.add_group('invoices', 'e0', '{e0}');
+	SELECT shardring.activate('invoices')});
+like(outcomes(), qr/^55000 \d+, right \d+$/,
+	'a shard that the other ring does not have: refused, others right');
+on_server(q{
+	SELECT shardring.draft_version('invoices');
+	SELECT shardring.remove_group('invoices', 'e0');
+	SELECT shardring.activate('invoices')});
+is(outcomes(), 'right 50', 'and right without it');
+
+# A smaller cluster: the count is that of the server that is called.
+on_server(q{ALTER SERVER orders OPTIONS (DROP p2)});
+like(outcomes(), qr/^55000 \d+, right \d+$/,
+	'a partition that is missing: refused, others right');
+on_server(q{SELECT shardring.plproxy_sync('orders')});
+is(outcomes(), 'right 50', 'and right with it');
+
+# A retired shard keeps its number, and its partition leads elsewhere.
+on_server(q{
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.remove_group('orders', 'd2');
+	SELECT shardring.activate('orders');
+	SELECT shardring.plproxy_sync('orders')});
+like(outcomes(), qr/^55000 \d+, right \d+$/,
+	'a shard that left the other ring: refused, others right');
+on_server(q{
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.add_group('orders', 'd2', '{d2}', force => true);
+	SELECT shardring.seal('orders');
+	SELECT shardring.plproxy_sync('orders');
+	SELECT shardring.activate('orders')});
+is(outcomes(), 'right 50', 'and right when it is back');
+
+# What is set while a transaction is open counts as its snapshot sees it.
+my $session = open_session($node);
+step($session, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+is(step($session, q{SELECT try_invoices('k1')}), 'right', 'before a change');
+on_server(q{SELECT shardring.set_cluster('invoices', NULL)});
+is(outcomes(), '55000 50', 'taken back: refused');
+is(step($session, q{SELECT try_invoices('k1')}), 'right', 'an old snapshot');
+step($session, 'COMMIT');
+is(step($session, q{SELECT try_invoices('k1')}), '55000', 'a new one');
+step($session, 'BEGIN');
+step($session, q{SELECT shardring.set_cluster('invoices', 'orders')});
+is(step($session, q{SELECT try_invoices('k1')}), 'right', 'an own change');
+step($session, 'SAVEPOINT s');
+step($session, q{SELECT shardring.set_cluster('invoices', NULL)});
+is(step($session, q{SELECT try_invoices('k1')}), '55000', 'another');
+step($session, 'ROLLBACK TO s');
+is(step($session, q{SELECT try_invoices('k1')}), 'right', 'that is taken back');
+step($session, 'ROLLBACK');
+is(step($session, q{SELECT try_invoices('k1')}), '55000', 'and all of it');
+$session->quit;
 
 done_testing();
