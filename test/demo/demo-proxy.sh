@@ -66,6 +66,11 @@ start_shard()
 		OPTIONS (host '$WORK', port '${PORT[$1]}', dbname 'postgres')"
 }
 
+add_guard()
+{
+	sql "$1" "SELECT shardring.add_guard('orders', 'held', 'key')"
+}
+
 # Runs SQL on a server without a word.
 sql()
 {
@@ -120,6 +125,11 @@ make_proxy()
 	sql proxy "SELECT shardring.activate('orders')"
 	show "SELECT p.shard, p.ok, p.active_version
          FROM shardring.push_version('orders', 1, activate => true) AS p"
+	tell 'Each shard guards its table.'
+	local name
+	for name in s0 s1 s2; do
+		add_guard $name
+	done
 	tell 'Three shards, no power of two: a cluster of PL/Proxy by one call.'
 	show "SELECT shardring.plproxy_sync('orders')"
 	run_file proxy proxy.sql
@@ -322,20 +332,25 @@ move()
 	say 'push the version everywhere, inactive'
 	expect proxy "SELECT bool_and(p.ok)
 		FROM shardring.push_version('orders', $2) AS p" t
+	local name
+	for name in $4; do
+		add_guard "$name"
+	done
 	step 'partitions for all of its shards' "shardring.plproxy_sync('orders')"
 	say 'copy what moves'
-	copy_moving "$@"
+	copy_rows copy "$@"
 	say 'fence: the sources refuse what moves'
 	activate "$2" "$3"
 	${5:-}
 	say 'copy what came in meanwhile, delete what went'
-	copy_moving "$@"
+	copy_rows copy "$@"
+	copy_rows compare "$@"
 	say 'the targets take it'
 	activate "$2" "$4"
 	say 'the proxy sends it there'
 	activate "$2" proxy
 	say 'the sources delete what is not theirs'
-	delete_moved "$3"
+	copy_rows clean-source "$@"
 }
 
 step()
@@ -349,25 +364,16 @@ say()
 	printf '%7s writes so far: %s\n' "$(count_writes)" "$1"
 }
 
-# Makes what moves the same on the targets as it is on the sources.  Through a
-# file: a source that fails must not look like one that has nothing.
-copy_moving()
+# Runs the script of the documentation for every pair: copy_rows COMMAND OLD NEW
+# SOURCES TARGETS.
+copy_rows()
 {
-	local from to condition
-	for from in $3; do
-		for to in $4; do
-			condition=$(value proxy "SELECT shardring.move_predicate(
-				'orders', $1, $2, '$from', '$to', 'key')")
-			value "$from" "COPY (SELECT * FROM held WHERE $condition)
-				TO STDOUT" >"$WORK/moved"
-			psql -qAtX -v ON_ERROR_STOP=1 -1 -p "${PORT[$to]}" \
-				-c 'SET session_replication_role = replica' \
-				-c 'CREATE TEMP TABLE moved (LIKE held)' \
-				-c "\\copy moved FROM '$WORK/moved'" \
-				-c "DELETE FROM held WHERE ($condition)
-					AND key NOT IN (SELECT m.key FROM moved AS m)" \
-				-c 'INSERT INTO held SELECT * FROM moved ON CONFLICT (key)
-					DO UPDATE SET value = EXCLUDED.value'
+	local from to
+	for from in $4; do
+		for to in $5; do
+			"$TREE/extension/doc/examples/copy_rows.sh" "$1" orders "$2" "$3" \
+				held "$from" "dbname=postgres port=${PORT[$from]}" \
+				"$to" "dbname=postgres port=${PORT[$to]}" >/dev/null
 		done
 	done
 }
@@ -379,17 +385,6 @@ activate()
 	for name in $2; do
 		sql "$name" "SELECT shardring.activate('orders', $1)"
 		sql "$name" "SELECT shardring.wait_for_drain('orders', $1)"
-	done
-}
-
-delete_moved()
-{
-	local name
-	for name in $1; do
-		sql "$name" "
-			SET session_replication_role = replica;
-			DELETE FROM held
-			WHERE shardring.shard_for('orders', key) <> '$name'"
 	done
 }
 

@@ -62,9 +62,8 @@ sub new_shard
 sub add_guard
 {
 	my ($node) = @_;
-	$node->safe_psql('postgres', q{
-		CREATE TRIGGER zz_guard BEFORE INSERT OR UPDATE OR DELETE ON held
-		FOR EACH ROW EXECUTE FUNCTION shardring.guard('orders', 'key')});
+	$node->safe_psql('postgres',
+		q{SELECT shardring.add_guard('orders', 'held', 'key')});
 	return;
 }
 

@@ -144,34 +144,35 @@ is( on_proxy(q{
 
 # ---------- a live expansion ----------
 
-# The script of the documentation for a pair of shards: what moves from s0 to
-# s3 by the condition of the plan; what is no more on s0 goes on s3 too.
-my ($copy_script) =
-  slurp_file('extension/doc/plproxy.md') =~ /^```sh\n(.*?)^```$/ms;
-
-sub copy_moving
+# The script that the documentation uses for a pair of shards.
+sub run_script
 {
-	my ($old, $new, $to, $sources) = @_;
-	for my $from (grep { $_ ne $to } @$sources)
-	{
-		local $ENV{s0} = $shard{$from}->connstr('postgres');
-		local $ENV{s3} = $shard{$to}->connstr('postgres');
-		local $ENV{version} = $new;
-		local $ENV{condition} = on_proxy(qq{
-			SELECT shardring.move_predicate('orders', $old, $new, '$from',
-				'$to', 'key')});
-		my $error;
-		IPC::Run::run [ 'sh', '-c', $copy_script ], '2>', \$error
-		  or return $error;
-	}
+	my ($command, $old, $new, $from, $to) = @_;
+	my $error;
+	IPC::Run::run [ 'extension/doc/examples/copy_rows.sh', $command, 'orders',
+		$old, $new, 'held', map { $_ => $shard{$_}->connstr('postgres') }
+		  $from, $to ], '>', \my $out, '2>', \$error
+	  or return $error;
 	return '';
+}
+
+# Runs it for every pair; returns all errors.
+sub run_pairs
+{
+	my ($command, $old, $new, $sources, $targets) = @_;
+	my $errors = '';
+	foreach my $to (@$targets)
+	{
+		$errors .= run_script($command, $old, $new, $_, $to)
+		  for grep { $_ ne $to } @$sources;
+	}
+	return $errors;
 }
 
 sub copy_all
 {
-	my ($old, $new, $sources, $targets) = @_;
-	is(join('', map { copy_moving($old, $new, $_, $sources) } @$targets),
-		'', "version $new: copied");
+	my (@move) = @_;
+	is(run_pairs('copy', @move), '', "version $move[1]: copied");
 	return;
 }
 
@@ -196,20 +197,18 @@ sub switch_to
 			SELECT count(*) FROM shardring.push_version('orders', $new) AS p
 			WHERE NOT p.ok}),
 		0, "version $new: pushed to every shard");
+	Shards::add_guard($_) for @shard{@$targets};
 	on_proxy(q{SELECT shardring.plproxy_sync('orders')});
 	copy_all($old, $new, $sources, $targets);
 	$in_the_middle->() if $in_the_middle;
 	activate_on($new, @shard{@$sources});
 	copy_all($old, $new, $sources, $targets);
+	is(run_pairs('compare', $old, $new, $sources, $targets),
+		'', "version $new: the same on both");
 	activate_on($new, @shard{@$targets});
 	activate_on($new, $proxy);
-	for my $name (@$sources)
-	{
-		$shard{$name}->safe_psql('postgres', qq{
-			SET session_replication_role = replica;
-			DELETE FROM held
-			WHERE shardring.shard_for('orders', key) <> '$name'});
-	}
+	is(run_pairs('clean-source', $old, $new, $sources, $targets),
+		'', "version $new: cleaned");
 	return;
 }
 
@@ -279,10 +278,9 @@ on_proxy(q{
 	SELECT shardring.seal('orders')});
 my $writers = start_writers();
 switch_to(1, 2, [qw(s0 s1 s2)], ['s3']);
-Shards::add_guard($shard{s3});
 stop_writers($writers);
 check_live('s3 joins');
-like(copy_moving(1, 2, 's3', ['s0']),
+like(run_script('copy', 1, 2, 's0', 's3'),
 	qr/nothing may be copied any more/, 's3 joins: no copy when it has joined');
 is( on_proxy(q{SELECT count(*) FROM refused WHERE state <> 'SR001'}),
 	0, 's3 joins: what was refused, was so with SR001');
@@ -323,7 +321,6 @@ on_proxy(q{
 $writers = start_writers();
 switch_to(2, 3, [qw(s0 s1 s2 s3)],
 	['s4'], sub { kill_and_restart($shard{s1}) });
-Shards::add_guard($shard{s4});
 stop_writers($writers);
 check_live('s4 joins while s1 dies');
 is( on_proxy(q{

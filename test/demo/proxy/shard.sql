@@ -1,8 +1,6 @@
--- shard.sql: a shard's table behind its guard, and what PL/Proxy calls there
+-- shard.sql: a shard's table, and what PL/Proxy calls there
 
 CREATE TABLE held (key text PRIMARY KEY, value text);
-CREATE TRIGGER zz_guard BEFORE INSERT OR UPDATE OR DELETE ON held
-	FOR EACH ROW EXECUTE FUNCTION shardring.guard('orders', 'key');
 
 CREATE FUNCTION put(key text, value text) RETURNS text LANGUAGE sql AS $$
 	INSERT INTO held VALUES (key, value)

@@ -1,0 +1,279 @@
+
+# copy_rows.pl
+#	The script that copies the rows of a pair of shards: columns in another
+#	order, exchanged unique values, foreign keys; and every slip that once lost
+#	rows is refused before anything is changed.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Shardring;
+use Test::More;
+
+my $node = start_server('copy_rows');
+my $rows = 1000;
+
+sub on
+{
+	my ($database, $sql) = @_;
+	return $node->safe_psql($database, $sql);
+}
+
+# ---------- three shards, and version 2 that adds the third ----------
+
+on('postgres', "CREATE DATABASE $_") for qw(map s0 s1 s2);
+on($_, 'CREATE EXTENSION shardring') for qw(map s0 s1 s2);
+on('map', q{
+	SELECT shardring.create_ring('orders');
+	SELECT shardring.add_group('orders', s, ARRAY[s])
+	FROM unnest('{s0,s1}'::text[]) AS s;
+	SELECT shardring.activate('orders');
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.add_group('orders', 's2', '{s2}');
+	SELECT shardring.seal('orders')});
+my %document = map {
+	$_ => on('map', "SELECT shardring.export_version('orders', $_)") } 1, 2;
+
+# Tables: one with the key as primary key, one with a primary key of its own
+# and a unique value besides, and what refers to it.
+foreach my $shard (qw(s0 s1 s2))
+{
+	on('postgres', "ALTER DATABASE $shard SET shardring.shard = '$shard'");
+	on($shard, qq{SELECT shardring.import_version(\$d\$$document{$_}\$d\$)})
+	  for $shard eq 's2' ? (2) : (1, 2);
+	on($shard, q{SELECT shardring.activate('orders', 1)}) if $shard ne 's2';
+	my $columns = 'a text, b text';
+	$columns = 'b text, a text' if $shard eq 's2';
+	on($shard, qq{
+		CREATE TABLE held (key text PRIMARY KEY, $columns,
+			joined text GENERATED ALWAYS AS (a || b) STORED);
+		CREATE TABLE "My ""order" (id bigint GENERATED ALWAYS AS IDENTITY,
+			"the key" bigint NOT NULL, code text UNIQUE DEFERRABLE,
+			j json, PRIMARY KEY ("the key", id),
+			parent bigint, FOREIGN KEY ("the key", parent)
+				REFERENCES "My ""order" DEFERRABLE INITIALLY DEFERRED);
+		CREATE TABLE item (id bigint, user_id bigint NOT NULL, n int,
+			PRIMARY KEY (user_id, id, n),
+			FOREIGN KEY (user_id, id) REFERENCES "My ""order"
+				ON DELETE CASCADE);
+		SELECT shardring.add_guard('orders', 'held', 'key');
+		SELECT shardring.add_guard('orders', '"My ""order"', 'the key');
+		SELECT shardring.add_guard('orders', 'item', 'user_id')});
+}
+foreach my $shard (qw(s0 s1))
+{
+	on($shard, qq{
+		INSERT INTO held (key, a, b)
+		SELECT 'k' || i, 'a' || i, 'b' || i FROM generate_series(1, $rows) AS i
+		WHERE shardring.shard_for('orders', 'k' || i) = '$shard';
+		INSERT INTO "My ""order" ("the key", code, j)
+		SELECT i, 'c' || i, '{"x":  1}' FROM generate_series(1, $rows) AS i
+		WHERE shardring.shard_for('orders', i) = '$shard';
+		INSERT INTO "My ""order" ("the key", parent)
+		SELECT o."the key", o.id FROM "My ""order" AS o;
+		INSERT INTO item SELECT o.id, o."the key", n
+		FROM "My ""order" AS o, generate_series(1, 2) AS n});
+}
+
+# Runs the script; returns its status, and what it printed.
+sub script
+{
+	my ($command, $table, $from, $to, %at) = @_;
+	my $output;
+	IPC::Run::run([ 'extension/doc/examples/copy_rows.sh', $command, 'orders',
+			1, 2, $table,
+			map { $_ => $node->connstr($at{$_} // $_) } $from, $to ],
+		'>&', \$output);
+	return ($? >> 8, $output);
+}
+
+# All rows of all shards, to see that nothing has changed.
+sub everything
+{
+	return join "\n", map {
+		on($_, q{SELECT string_agg(h::text, ' ' ORDER BY h.key) FROM held AS h;
+			SELECT string_agg(o::text, ' ' ORDER BY o::text)
+			FROM "My ""order" AS o;
+			SELECT count(*) FROM item})
+	} qw(s0 s1 s2);
+}
+
+sub works
+{
+	my ($name, @arguments) = @_;
+	my ($status, $output) = script(@arguments);
+	is($status, 0, $name) or diag($output);
+	return $output;
+}
+
+sub refused
+{
+	my ($name, $reason, @arguments) = @_;
+	my $before = everything();
+	my ($status, $output) = script(@arguments);
+	isnt($status, 0, "$name: refused");
+	like($output, $reason, "$name: and says why");
+	is(everything(), $before, "$name: nothing has changed");
+	return;
+}
+
+# What of a table goes from s0 to s2; s2 has nothing else.
+sub pair_rows
+{
+	my ($shard, $table, $columns, $key) = @_;
+	my $pair = $shard eq 's2' ? 'true'
+	  : "shardring.shard_for('orders', $key, 2) = 's2'";
+	return on($shard, "SELECT $columns FROM $table WHERE $pair "
+		  . "ORDER BY $columns");
+}
+
+my @tables = ('held', '"My ""order"', 'item');
+my %columns = (held => [ 'key, a, b, joined', 'key' ],
+	'"My ""order"' => [ 'id, code, j::text, parent, "the key"', '"the key"' ],
+	item => [ 'id, user_id, n', 'user_id' ]);
+
+sub same_rows
+{
+	my ($name) = @_;
+	foreach my $table (@tables)
+	{
+		my $there = pair_rows('s0', $table, @{ $columns{$table} });
+		is(pair_rows('s2', $table, @{ $columns{$table} }),
+			$there, "$name: $table is the same on both");
+		cmp_ok($there =~ tr/\n//, '>', 50, "$name: and not empty");
+	}
+	return;
+}
+
+# ---------- before the fence ----------
+
+refused('source and target exchanged', qr/version 1 of ring "orders" does not exist/,
+	'clean-source', 'held', 's2', 's0');
+refused('connections exchanged', qr/is shard "s2" and not "s0"/,
+	'copy', 'held', 's0', 's2', s0 => 's2', s2 => 's0');
+refused('the neighbour as source', qr/is shard "s1" and not "s0"/,
+	'copy', 'held', 's0', 's2', s0 => 's1');
+refused('one shard twice', qr/the same shard/, 'copy', 'held', 's0', 's0');
+refused('cleaned too early', qr/version 0 is active on shard "s2"/,
+	'clean-source', 'held', 's0', 's2');
+
+works("$_ is copied", 'copy', $_, 's0', 's2') for @tables;
+same_rows('copied');
+like(works('compared', 'compare', 'held', 's0', 's2'),
+	qr/^s0: (\d+ rows, digest \S+)\ns2: \1$/, 'compare shows both');
+
+# Changes meanwhile: unique values are exchanged, a row goes, one comes.
+my @keys = split /\n/, on('s0', q{
+	SELECT "the key" FROM "My ""order" WHERE code IS NOT NULL
+		AND shardring.shard_for('orders', "the key", 2) = 's2'
+	ORDER BY id LIMIT 3});
+on('s0', qq{
+	BEGIN;
+	SET CONSTRAINTS ALL DEFERRED;
+	UPDATE "My ""order" SET code = CASE code WHEN 'c$keys[0]' THEN 'c$keys[1]'
+		ELSE 'c$keys[0]' END
+	WHERE code IN ('c$keys[0]', 'c$keys[1]');
+	COMMIT;
+	UPDATE held SET a = NULL WHERE shardring.shard_for('orders', key, 2) = 's2';
+	DELETE FROM "My ""order" WHERE "the key" = $keys[2] AND parent IS NOT NULL;
+	INSERT INTO item VALUES (
+		(SELECT min(id) FROM "My ""order" WHERE "the key" = $keys[0]),
+		$keys[0], 3)});
+is((script('compare', 'held', 's0', 's2'))[0], 1, 'compare finds a difference');
+works("$_ is copied again", 'copy', $_, 's0', 's2') for @tables;
+same_rows('copied again');
+
+# ---------- what cannot be done ----------
+
+# Each: what is done to both shards, and undone.
+foreach my $case (
+	[ 'a column that is missing', qr/columns.*differ/,
+		'SELECT', 'ALTER TABLE held ADD extra int',
+		'ALTER TABLE held DROP IF EXISTS extra' ],
+	[ 'a column of another type', qr/columns.*differ/,
+		'ALTER TABLE held ADD extra int', 'ALTER TABLE held ADD extra text',
+		'ALTER TABLE held DROP extra' ],
+	[ 'no guard', qr/has no guard of ring/,
+		'ALTER TABLE held DISABLE TRIGGER zz_guard', 'SELECT',
+		'ALTER TABLE held ENABLE TRIGGER zz_guard' ],
+	[ 'a child with a key of its own', qr/"child_fkey" .* does not join the keys/,
+		('CREATE TABLE child (id text PRIMARY KEY, '
+		  . 'parent text CONSTRAINT child_fkey REFERENCES held ON DELETE CASCADE);'
+		  . q{SELECT shardring.add_guard('orders', 'child', 'id')}) x 2,
+		'DROP TABLE child' ],
+	[ 'a child without a guard', qr/child has no guard/,
+		('CREATE TABLE child (id text PRIMARY KEY, '
+		  . 'parent text REFERENCES held ON DELETE CASCADE)') x 2,
+		'DROP TABLE child' ],
+	[ 'a table that refers to itself', qr/"self" .* does not join the keys/,
+		('ALTER TABLE held ADD up text CONSTRAINT self REFERENCES held '
+		  . 'DEFERRABLE INITIALLY DEFERRED') x 2,
+		'ALTER TABLE held DROP up' ],
+	[ 'a value that another row has', qr/unique index public\.held_b_key/,
+		('ALTER TABLE held ADD UNIQUE (b)') x 2,
+		'ALTER TABLE held DROP CONSTRAINT held_b_key' ],
+	[ 'no primary key', qr/no primary key/,
+		('ALTER TABLE held DROP CONSTRAINT held_pkey') x 2,
+		'ALTER TABLE held ADD PRIMARY KEY (key)' ])
+{
+	my ($name, $reason, $on_source, $on_target, $undo) = @$case;
+	on('s0', $on_source);
+	on('s2', $on_target);
+	if ($name =~ /another row has/)
+	{
+		on('s2', q{SET session_replication_role = replica;
+			UPDATE held SET key = 'other'
+			WHERE b = (SELECT min(h.b) FROM held AS h)});
+	}
+	refused($name, $reason, 'copy', 'held', 's0', 's2');
+	on('s2', q{SET session_replication_role = replica;
+		DELETE FROM held WHERE key = 'other'});
+	on($_, $undo) for qw(s0 s2);
+}
+works('copied after all', 'copy', 'held', 's0', 's2');
+same_rows('copied after all');
+
+# ---------- given up, and done ----------
+
+works("$_ is cleaned on the target", 'clean-target', $_, 's0', 's2')
+  for @tables;
+is(on('s2', q{SELECT count(*) FROM held}), 0, 'the target is empty');
+on('s0', q{SELECT shardring.activate('orders', 2)});
+works("$_ is copied behind the fence", 'copy', $_, 's0', 's2') for @tables;
+same_rows('behind the fence');
+refused('cleaned between', qr/version 0 is active on shard "s2"/,
+	'clean-source', 'held', 's0', 's2');
+on('s2', q{SELECT shardring.activate('orders', 2)});
+refused('copied after the switch', qr/nothing may be copied any more/,
+	'copy', 'held', 's0', 's2');
+refused('the target cleaned after the switch', qr/it has the newer rows/,
+	'clean-target', 'held', 's0', 's2');
+refused('the neighbour cleaned', qr/is shard "s1" and not "s0"/,
+	'clean-source', 'held', 's0', 's2', s0 => 's1');
+refused('the neighbour cleaned, by its name', qr/version 1 is active on shard "s1"/,
+	'clean-source', 'held', 's1', 's2');
+refused('the new owner cleaned', qr/is shard "s2" and not "s0"/,
+	'clean-source', 'held', 's0', 's2', s0 => 's2', s2 => 's0');
+
+my $own = on('s0', q{SELECT count(*) FROM held
+	WHERE shardring.shard_for('orders', key) = 's0'});
+my $all = on('s2', 'SELECT count(*) FROM item');
+works("$_ is cleaned on the source", 'clean-source', $_, 's0', 's2')
+  for @tables;
+is(on('s0', q{SELECT count(*), count(*) FILTER (
+		WHERE shardring.shard_for('orders', key) = 's0') FROM held}),
+	"$own|$own", 'the source has its own rows, and no others');
+is(on('s0', q{SELECT count(*) FROM item AS i WHERE NOT EXISTS (
+		SELECT FROM "My ""order" AS o WHERE o.id = i.id)}),
+	0, 'no child without its parent');
+is(on('s2', 'SELECT count(*) FROM item'), $all, 'the target has all it had');
+
+is(system('extension/doc/examples/copy_rows.sh copy 2>/dev/null') >> 8,
+	2, 'usage');
+
+done_testing();
