@@ -1,8 +1,8 @@
 
 # routers.pl
 #	Without a proxy: pgbouncer's databases are the shards, and an application
-#	that keeps the ring as a document learns from SR001 and SR002 that it is
-#	old.
+#	that keeps the ring as a document learns from SR001 that it is old; through
+#	a whole switch, no key that stays is refused.
 
 use strict;
 use warnings;
@@ -123,19 +123,45 @@ like($refused, qr/shard name "a b" cannot be a database name in pgbouncer/,
 
 # ---------- a router that keeps the document ----------
 
-my ($in, $out) = ('', '');
-my $router = IPC::Run::start(
-	[ '/usr/bin/python3', 'extension/doc/examples/router.py', 'orders',
-		$main->connstr('postgres'), $pool ],
-	'<', \$in, '>', \$out, IPC::Run::timeout(180));
+sub start_router
+{
+	my %router = (in => '', out => '');
+	$router{harness} = IPC::Run::start(
+		[ '/usr/bin/python3', 'extension/doc/examples/router.py', 'orders',
+			$main->connstr('postgres'), $pool ],
+		'<', \$router{in}, '>', \$router{out}, IPC::Run::timeout(180));
+	return \%router;
+}
+
+# Gives a router keys to write and read.
+sub send_keys
+{
+	my ($router, @keys) = @_;
+	$router->{sent} += @keys;
+	$router->{in} .= join '', map { "$_\n" } @keys;
+	$router->{harness}->pump_nb;
+	return;
+}
+
+# Waits until it is through with all, and returns a row a key: key, shard,
+# version of its map, how often it has read the map, how often it was refused.
+sub answers
+{
+	my ($router) = @_;
+	$router->{harness}->pump
+	  until $router->{out} =~ tr/\n// == $router->{sent};
+	my @rows = map { [ split / / ] } split /\n/, $router->{out};
+	$router->{out} = '';
+	$router->{sent} = 0;
+	return @rows;
+}
+
+my $router = start_router();
 
 sub route
 {
-	my (@keys) = @_;
-	$out = '';
-	$in .= join '', map { "$_\n" } @keys;
-	$router->pump until $out =~ tr/\n// == @keys;
-	return map { [ split / / ] } split /\n/, $out;
+	send_keys($router, @_);
+	return answers($router);
 }
 
 my @first = route(map { "first:$_" } 1 .. 30);
@@ -150,11 +176,13 @@ on_main(q{
 write_databases();
 pooler('RELOAD');
 my @second = route(map { "second:$_" } 1 .. 60);
-is(join(' ', map { "$_->[2]$_->[3]" } @second),
-	join(' ', ('21') x 60), 'all by version 2, refreshed once');
+like(join(' ', map { "$_->[2]$_->[3]" } @second),
+	qr/^(10 )*21( 21)*$/, 'refreshed once, when the first key had moved');
+is($second[-1][4], 1, 'which was the only refusal');
 for my $row (@first, @second)
 {
-	my ($key, $shard, $version) = @$row;
+	my ($key, $shard) = @$row;
+	my $version = $key =~ /first/ ? 1 : 2;
 	my $right =
 	  on_main("SELECT shardring.shard_for('orders', '$key', $version)");
 	die "$key went to $shard, not to $right" if $shard ne $right;
@@ -182,7 +210,110 @@ like($error,
 	qr/ERROR:  SR001: .*\nDETAIL:  version=2 group="g2" slot=0 shard="s2"\n/,
 	'SR001 says where the key lives');
 
-$router->finish;
+# Before a server starts that would inherit the end of its pipe.
+$router->{harness}->finish;
+
+# ---------- a whole switch, with routers that go on ----------
+
+# The order of doc/plproxy.md, without a proxy: the map is the server with the
+# ring.  One router writes and reads keys that stay, the other keys that move.
+$shard{s3} = new_shard('s3');
+add_address($main, $shard{s3});
+on_main(q{
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.add_group('orders', 'g3', ARRAY['s3']);
+	SELECT shardring.seal('orders')});
+write_databases();
+pooler('RELOAD');
+my @sources = qw(s0 s1 s2);
+
+# The rows of the first part that version 2 had left on s0 and s1.
+$shard{$_}->safe_psql('postgres', 'TRUNCATE held') for @sources;
+my (%keys, %router);
+for my $kind (qw(stay move))
+{
+	my $not = $kind eq 'stay' ? 'NOT' : '';
+	$keys{$kind} = [ split /\n/, on_main(qq{
+		SELECT 'key:' || i FROM generate_series(1, 4000) AS i
+		WHERE $not shardring.moves('orders', 2, 3, 'key:' || i) LIMIT 400}) ];
+	$router{$kind} = start_router();
+}
+
+sub go_on
+{
+	my ($kind) = @_;
+	send_keys($router{$kind}, splice @{ $keys{$kind} }, 0, 15);
+	return;
+}
+
+sub pairs
+{
+	my ($command) = @_;
+	for my $from (@sources)
+	{
+		my $output;
+		IPC::Run::run([ 'extension/doc/examples/copy_rows.sh', $command,
+				'orders', 2, 3, 'held',
+				map { $_ => $shard{$_}->connstr('postgres') } $from, 's3' ],
+			'>&', \$output)
+		  or die "$command $from: $output";
+	}
+	return;
+}
+
+sub push_to
+{
+	my ($list, $activate) = @_;
+	is(on_main(qq{
+			SELECT count(*) FROM shardring.push_version('orders', 3, $list,
+				$activate) WHERE NOT ok}), 0, "pushed: $list, $activate");
+	return;
+}
+
+sub drain
+{
+	$_->safe_psql('postgres', q{SELECT shardring.wait_for_drain('orders', 3)})
+	  for @_;
+	return;
+}
+
+my (@stay, @moved);
+my @steps = (
+	[ 'push', sub { push_to('NULL', 'false'); Shards::add_guard($shard{s3}) } ],
+	[ 'copy', sub { pairs('copy') } ],
+	[ 'fence', sub { push_to("'{s0,s1,s2}'", 'true'); drain(@shard{@sources}) } ],
+	[ 'copy again', sub { pairs('copy'); pairs('compare') } ],
+	[ 'targets', sub { push_to("'{s3}'", 'true'); drain($shard{s3}) } ],
+	[ 'map', sub { on_main(q{SELECT shardring.activate('orders', 3)}); drain($main) } ],
+	[ 'clean', sub { pairs('clean-source') } ]);
+for my $step (@steps)
+{
+	my ($name, $do) = @$step;
+	go_on($_) for qw(stay move);
+	$do->();
+	go_on($_) for qw(stay move);
+	push @stay, answers($router{stay});
+	push @moved, answers($router{move})
+	  if $name !~ /^(fence|copy again|targets)$/;
+}
+is(scalar @stay, 14 * 15, 'all keys that stay were written and read');
+is($stay[-1][4], 0, 'and none of them was refused');
+is(scalar @moved, 14 * 15, 'all keys that move were written and read');
+cmp_ok($moved[-1][4], '>', 0, 'and were refused behind the fence');
+
+my %held;
+for my $name (sort keys %shard)
+{
+	$held{$_} .= $name for split /\n/, list_keys($shard{$name});
+}
+my $sent = join ',', map { $_->[0] } @stay, @moved;
+my %wanted = map { split /\|/ } split /\n/, on_main(qq{
+	SELECT k, shardring.shard_for('orders', k)
+	FROM unnest('{$sent}'::text[]) AS k});
+is_deeply(\%held, \%wanted, 'nothing is lost, doubled or misplaced');
+
+# The last one first: it has inherited the end of the other's pipe.
+$_->{harness}->finish for @router{qw(move stay)};
 $pgbouncer->signal('TERM');
 $pgbouncer->finish;
 $_->stop for $main, values %shard;

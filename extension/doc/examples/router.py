@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """router.py: an application that chooses the shard itself, and learns from the
 shards when the ring has changed.  An example, and a test: keys come on the
-standard input, one a line; each is written to its shard by psql.
+standard input, one a line; each is written to its shard by psql, and read.
 
     router.py RING MAP POOL     MAP, POOL: connection strings, to the server
                                 with the ring and to the pooler; the pooler's
@@ -20,6 +20,7 @@ class Router:
     def __init__(self, ring, map_server, pool):
         self.ring, self.map_server, self.pool = ring, map_server, pool
         self.refreshed = -1
+        self.refused = 0
         self.refresh()
 
     def refresh(self):
@@ -29,27 +30,32 @@ class Router:
         self.map = Ring(json.loads(document))
         self.refreshed += 1
 
-    def run(self, key, statement, tries=100):
+    def run(self, key, statement, patience=600):
         """Runs a statement that uses :'key' on the shard of the key.
 
-        SR001: the key lives elsewhere.  SR002: the shard has another version
-        than this router.  Either way nothing was done, so reading the ring
-        again and repeating is right; while a switch goes on it takes a few
-        times, since the map is switched last.
+        The shard checks in the same transaction that the key lives there, so
+        reads are as safe as writes.  SR001: it lives elsewhere.  Nothing was
+        done, so reading the ring again and repeating is right.  While a switch
+        goes on, keys that move are refused until the map is switched, which is
+        last; so there is patience, in seconds.  All other keys go through,
+        whatever version the map here has.
         """
-        for attempt in range(tries):
+        give_up = time.monotonic() + patience
+        wait = 0
+        while True:
             shard = self.map.locate(key)[3]
             try:
                 return shard, self.psql(
-                    f"{self.pool} dbname='{shard}'",
-                    'BEGIN', 'SELECT shardring.require_version('
-                    f":'ring', {self.map.version})", statement, 'COMMIT',
-                    key=key)
-            except StaleRing:
-                if attempt > 0:
-                    time.sleep(0.1)
+                    f"{self.pool} dbname='{shard}'", 'BEGIN',
+                    "SELECT shardring.require_here(:'ring', :'key')",
+                    statement, 'COMMIT', key=key)
+            except WrongShard:
+                self.refused += 1
+                if time.monotonic() + wait > give_up:
+                    raise
+                time.sleep(wait)
+                wait = 0.1
                 self.refresh()
-        raise RuntimeError('the shards and the map do not agree')
 
     def psql(self, address, *statements, key=''):
         program = ['psql', '-XAtq', '-v', 'ON_ERROR_STOP=1',
@@ -57,15 +63,15 @@ class Router:
                    '-v', f'key={key}', '-d', address]
         result = subprocess.run(program, input=';\n'.join(statements) + ';\n',
                                 capture_output=True, text=True, check=False)
-        if re.search(r'^.*ERROR:  SR00[12]:', result.stderr, re.M):
-            raise StaleRing(result.stderr)
+        if re.search(r'^.*ERROR:  SR001:', result.stderr, re.M):
+            raise WrongShard(result.stderr)
         if result.returncode != 0:
             raise RuntimeError(result.stderr)
         return result.stdout.strip()
 
 
-class StaleRing(Exception):
-    """What was sent went to the wrong shard, or by an old version."""
+class WrongShard(Exception):
+    """The key does not live where it was sent."""
 
 
 def main():
@@ -74,7 +80,12 @@ def main():
         key = line.rstrip('\n')
         shard, _ = router.run(
             key, "INSERT INTO held VALUES (:'key', 'by a router')")
-        print(key, shard, router.map.version, router.refreshed, flush=True)
+        _, found = router.run(
+            key, "SELECT value FROM held WHERE key = :'key'")
+        if not found.endswith('by a router'):
+            raise RuntimeError('what was written is not there')
+        print(key, shard, router.map.version, router.refreshed,
+              router.refused, flush=True)
 
 
 if __name__ == '__main__':
