@@ -18,6 +18,8 @@
 #define KEY_PIECE	((size_t) 1024 * 1024)
 
 static uint32 key_text_position(HashKind hash, bool hash_tags, text *key);
+static char *key_utf8(const char *bytes, size_t len);
+static void hide_bytes(MemoryContext context);
 
 /*
  * The hash function of this name, or 22023.
@@ -163,7 +165,7 @@ key_text_position(HashKind hash, bool hash_tags, text *key)
 {
 	const char *bytes = VARDATA_ANY(key);
 	size_t		len = VARSIZE_ANY_EXHDR(key);
-	char	   *utf8 = pg_server_to_any(bytes, len, PG_UTF8);
+	char	   *utf8 = key_utf8(bytes, len);
 	uint32		position;
 
 	if (utf8 != bytes)
@@ -177,4 +179,49 @@ key_text_position(HashKind hash, bool hash_tags, text *key)
 	if (utf8 != VARDATA_ANY(key))
 		pfree(utf8);
 	return position;
+}
+
+/*
+ * The key in UTF-8, the same bytes when nothing has to be converted; 22P05 or,
+ * in an SQL_ASCII database, 22021 where there is no such form.
+ */
+static char *
+key_utf8(const char *bytes, size_t len)
+{
+	MemoryContext context = CurrentMemoryContext;
+	char	   *utf8 = NULL;
+
+	if (GetDatabaseEncoding() == PG_UTF8)
+		return unconstify(char *, bytes);
+	PG_TRY();
+	{
+		utf8 = pg_server_to_any(bytes, len, PG_UTF8);
+	}
+	PG_CATCH();
+	{
+		hide_bytes(context);
+	}
+	PG_END_TRY();
+	return utf8;
+}
+
+/*
+ * Raises the error that is being handled again; when it is about the bytes of
+ * the key, with a message that does not show them.
+ */
+static void
+hide_bytes(MemoryContext context)
+{
+	ErrorData  *error;
+
+	MemoryContextSwitchTo(context);
+	error = CopyErrorData();
+	if (error->sqlerrcode != ERRCODE_UNTRANSLATABLE_CHARACTER &&
+		error->sqlerrcode != ERRCODE_CHARACTER_NOT_IN_REPERTOIRE)
+		PG_RE_THROW();			/* LCOV_EXCL_LINE: no memory, say */
+	FlushErrorState();
+	ereport(ERROR,
+			(errcode(error->sqlerrcode),
+			 errmsg("key cannot be converted to UTF-8"),
+			 errhint("Keys are hashed in UTF-8.")));
 }

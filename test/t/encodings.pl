@@ -187,6 +187,32 @@ is( sqlstate_of(
 is($node->safe_psql('ascii', 'SELECT count(*) FROM shardring.problems()'),
 	'0', 'no problems after all that');
 
+# Nor do the messages show any of a key: JIS has no character 0x2921.
+my $none = q{convert_from('\\x61a9a162', 'EUC_JP')};
+add_ring($node, 'euc_jp', 'nowhere', 2);
+$node->safe_psql('euc_jp', qq{
+	ALTER DATABASE euc_jp SET shardring.shard = 'db0-0';
+	CREATE TABLE held (key text PRIMARY KEY);
+	SELECT shardring.add_guard('nowhere', 'held', 'key')});
+foreach my $sql (
+	"SELECT shardring.key_position($none)",
+	"SELECT shardring.shard_for('nowhere', $none)",
+	"SELECT shardring.require_here('nowhere', $none)",
+	"SELECT shardring.moves('nowhere', 1, 1, $none)",
+	"SELECT * FROM shardring.moving_keys('nowhere', 1, 1, ARRAY[$none])",
+	"INSERT INTO held VALUES ($none)")
+{
+	my ($status, $out, $error) =
+	  $node->psql('euc_jp', "\\set VERBOSITY verbose\n$sql");
+	like($error, qr/ERROR:  22P05: key cannot be converted to UTF-8/,
+		"a character that UTF-8 does not have: $sql");
+	unlike($error, qr/a9/i, 'which is not shown');
+}
+my ($status, $out, $error) =
+  $node->psql('ascii', q{SELECT shardring.key_position(E'ok\\xC3')});
+like($error, qr/ERROR:  key cannot be converted to UTF-8/, 'SQL_ASCII, too');
+unlike($error, qr/c3/i, 'which is not shown');
+
 # ---------- collations ----------
 
 # By locale alpha-4 comes before Zeta-646, by bytes after it, and they want
