@@ -199,6 +199,49 @@ $node->command_ok(
 is($node->safe_psql('again', 'SELECT * FROM shardring.problems()'),
 	'', 'and has no problems');
 
+# ---------- what keeping-the-map.md says ----------
+
+# The map by itself.
+system_or_bail('pg_dump', '-e', 'shardring', '-n', 'shardring', '-f',
+	"$dir/map.sql", 'origin');
+unlike(slurp_file("$dir/map.sql"), qr/bar\.orders/, '-e, -n: nothing but the map');
+$node->safe_psql('postgres', 'CREATE DATABASE map');
+$node->command_ok(
+	[ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', 'map', '-o', "$dir/out",
+		'-f', "$dir/map.sql" ],
+	'-e, -n: the map is restored');
+restored('map', '-e, -n');
+
+# A CHECK that routes: rows of the table may come before those of the ring.
+$node->safe_psql('postgres',
+	'CREATE DATABASE checked; CREATE DATABASE at_once; CREATE DATABASE in_turn');
+$node->safe_psql('checked', 'CREATE EXTENSION shardring');
+add_ring($node, 'checked', 'r', 8);
+$node->safe_psql('checked', q{
+	CREATE TABLE account (id bigint PRIMARY KEY
+		CHECK (shardring.shard_for('r', id) LIKE 'db%'));
+	INSERT INTO account SELECT generate_series(1, 100)});
+system_or_bail('pg_dump', '-Fc', '-f', "$dir/checked", 'checked');
+$node->command_fails_like([ 'pg_restore', '-d', 'at_once', "$dir/checked" ],
+	qr/ring "r" does not exist/, 'a CHECK that routes is not restored at once');
+$node->command_ok([ 'pg_restore', @$_, '-d', 'in_turn', "$dir/checked" ],
+	"but in turn: @$_")
+  foreach [ '--section=pre-data' ], [ '-a', '-n', 'shardring' ],
+  [ '-a', '-N', 'shardring' ], [ '--section=post-data' ];
+is($node->safe_psql('in_turn', 'SELECT count(*) FROM account'),
+	100, 'with all rows');
+is($node->safe_psql('in_turn', 'SELECT * FROM shardring.problems()'),
+	'', 'and a ring without problems');
+
+# FOR ALL TABLES means ours, too.
+is( $node->safe_psql('checked', q{
+		CREATE PUBLICATION everything FOR ALL TABLES;
+		SELECT count(*) = (SELECT count(*) FROM pg_class
+			WHERE relnamespace = 'shardring'::regnamespace AND relkind = 'r')
+		FROM pg_publication_tables
+		WHERE pubname = 'everything' AND schemaname = 'shardring'}),
+	't', 'FOR ALL TABLES publishes the map');
+
 # ---------- rows in any order ----------
 
 my $seed = $ENV{SHARDRING_SEED} // int(rand(1_000_000));
