@@ -17,10 +17,10 @@ BEGIN
 		OR NEW.hash_tags <> OLD.hash_tags
 		OR NEW.last_version < OLD.last_version
 	THEN
-		RAISE EXCEPTION 'ring "%" cannot be changed in this way', OLD.ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = 'The name, hash, and hash_tags of a ring never change, '
-				'and last_version only increases.';
+		PERFORM shardring_internal.fail('55000', format(
+			'ring "%s" cannot be changed in this way', OLD.ring),
+			detail => 'The name, hash, and hash_tags of a ring never change, '
+				'and last_version only increases.');
 	END IF;
 	IF NEW.active_version IS NOT DISTINCT FROM OLD.active_version
 		AND NEW.fingerprint IS NOT DISTINCT FROM OLD.fingerprint
@@ -29,21 +29,19 @@ BEGIN
 	END IF;
 	IF NEW.active_version IS NULL OR NEW.active_version <= OLD.active_version
 	THEN
-		RAISE EXCEPTION 'active version of ring "%" can only increase',
-			OLD.ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Draft a new version from the old one and activate it.';
+		PERFORM shardring_internal.fail('55000', format(
+			'active version of ring "%s" can only increase', OLD.ring),
+			hint => 'Draft a new version from the old one and activate it.');
 	END IF;
 	IF NOT EXISTS (SELECT FROM shardring.ring_version AS v
 				   WHERE v.ring = NEW.ring
 					   AND v.version = NEW.active_version
 					   AND v.fingerprint = NEW.fingerprint)
 	THEN
-		RAISE EXCEPTION
-			'ring "%" has no sealed version % with that fingerprint',
-			OLD.ring, NEW.active_version
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Use shardring.activate.';
+		PERFORM shardring_internal.fail('55000', format(
+			'ring "%s" has no sealed version %s with that fingerprint',
+			OLD.ring, NEW.active_version),
+			hint => 'Use shardring.activate.');
 	END IF;
 	RETURN NEW;
 END
@@ -201,10 +199,9 @@ BEGIN
 	IF current_setting('transaction_isolation') = ANY (
 		ARRAY['repeatable read', 'serializable'])
 	THEN
-		RAISE EXCEPTION
-			'TRUNCATE of "%" requires isolation level READ COMMITTED',
-			TG_TABLE_NAME
-			USING ERRCODE = 'feature_not_supported';
+		PERFORM shardring_internal.fail('0A000', format(
+			'TRUNCATE of "%s" requires isolation level READ COMMITTED',
+			TG_TABLE_NAME));
 	END IF;
 	SELECT v.ring, v.version INTO kept
 	FROM shardring.ring_version AS v
@@ -230,9 +227,9 @@ BEGIN
 	IF EXISTS (SELECT FROM shardring.ring_version AS v
 			   WHERE v.ring = OLD.ring)
 	THEN
-		RAISE EXCEPTION 'ring "%" still has versions', OLD.ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Use shardring.drop_ring.';
+		PERFORM shardring_internal.fail('55000', format(
+			'ring "%s" still has versions', OLD.ring),
+			hint => 'Use shardring.drop_ring.');
 	END IF;
 	RETURN OLD;
 END
@@ -257,11 +254,10 @@ BEGIN
 	THEN
 		RETURN NEW;
 	END IF;
-	RAISE EXCEPTION
-		'name and number of shard "%" of ring "%" cannot be changed',
-		OLD.shard, OLD.ring
-		USING ERRCODE = 'object_not_in_prerequisite_state',
-		HINT = 'Only its server can be changed.';
+	PERFORM shardring_internal.fail('55000', format(
+		'name and number of shard "%s" of ring "%s" cannot be changed',
+		OLD.shard, OLD.ring),
+		hint => 'Only its server can be changed.');
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.protect_shard() IS
@@ -278,9 +274,9 @@ BEGIN
 	THEN
 		RETURN OLD;
 	END IF;
-	RAISE EXCEPTION 'history of ring "%" cannot be changed', OLD.ring
-		USING ERRCODE = 'object_not_in_prerequisite_state',
-		HINT = 'It is deleted with the ring, by shardring.drop_ring.';
+	PERFORM shardring_internal.fail('55000', format(
+		'history of ring "%s" cannot be changed', OLD.ring),
+		hint => 'It is deleted with the ring, by shardring.drop_ring.');
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.protect_activation() IS
@@ -293,10 +289,9 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	IF EXISTS (SELECT FROM shardring.ring) THEN
-		RAISE EXCEPTION 'cannot truncate table "%" while there are rings',
-			TG_TABLE_NAME
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Use shardring.drop_ring.';
+		PERFORM shardring_internal.fail('55000', format(
+			'cannot truncate table "%s" while there are rings', TG_TABLE_NAME),
+			hint => 'Use shardring.drop_ring.');
 	END IF;
 	RETURN NULL;
 END

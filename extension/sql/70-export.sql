@@ -53,24 +53,22 @@ DECLARE
 	target integer := coalesce(version, shardring.active_version(ring));
 	found_row shardring.ring_version;
 BEGIN
-	IF ring IS NULL THEN
-		RAISE EXCEPTION 'argument "ring" must not be null'
-			USING ERRCODE = 'null_value_not_allowed';
-	END IF;
+	PERFORM shardring_internal.refuse_null('ring', ring);
 	IF target IS NULL THEN
-		RAISE EXCEPTION 'ring "%" has no active version', ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Activate a version, or specify the version argument.';
+		PERFORM shardring_internal.fail('55000', format(
+			'ring "%s" has no active version', ring),
+			hint => 'Activate a version, or specify the version argument.');
 	END IF;
 	SELECT v.* INTO found_row FROM shardring.ring_version AS v
 	WHERE v.ring = exported_version.ring COLLATE "C" AND v.version = target;
 	IF NOT FOUND THEN
-		RAISE EXCEPTION 'version % of ring "%" does not exist', target, ring
-			USING ERRCODE = 'undefined_object';
+		PERFORM shardring_internal.fail('42704', format(
+			'version %s of ring "%s" does not exist', target, ring));
 	ELSIF found_row.sealed_at IS NULL THEN
-		RAISE EXCEPTION 'version % of ring "%" is a draft', target, ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Use shardring.seal; only sealed versions can be exported.';
+		PERFORM shardring_internal.fail('55000', format(
+			'version %s of ring "%s" is a draft', target, ring),
+			hint => 'Use shardring.seal; only sealed versions can be '
+				'exported.');
 	END IF;
 	PERFORM shardring_internal.require_intact(found_row);
 	RETURN found_row;

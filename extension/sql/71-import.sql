@@ -19,8 +19,8 @@ DECLARE
 BEGIN
 	PERFORM shardring_internal.refuse_null('document', jsonb_typeof(document));
 	IF jsonb_typeof(document) <> 'object' THEN
-		RAISE EXCEPTION 'a document must be a JSON object'
-			USING ERRCODE = 'invalid_parameter_value';
+		PERFORM shardring_internal.fail(
+			'22023', 'a document must be a JSON object');
 	END IF;
 	IF document -> 'format' IS DISTINCT FROM '1' THEN
 		PERFORM shardring_internal.refuse_document('format', '1');
@@ -71,9 +71,9 @@ BEGIN
 			WHERE v.ring = document ->> 'ring' COLLATE "C"
 				AND v.version = require_content.version)
 	THEN
-		RAISE EXCEPTION 'version % of ring "%" already exists with other zones',
-			version, document ->> 'ring'
-			USING ERRCODE = 'duplicate_object';
+		PERFORM shardring_internal.fail('42710', format(
+			'version %s of ring "%s" already exists with other zones', version,
+			document ->> 'ring'));
 	END IF;
 	PERFORM shardring.drop_ring(scratch);
 END
@@ -112,9 +112,9 @@ BEGIN
 	ON CONFLICT DO NOTHING;
 	locked := shardring_internal.lock_ring(ring);
 	IF locked.hash <> hash OR locked.hash_tags <> hash_tags THEN
-		RAISE EXCEPTION 'ring "%" already exists with another hash', ring
-			USING ERRCODE = 'duplicate_object',
-			DETAIL = 'The hash and hash_tags of a ring never change.';
+		PERFORM shardring_internal.fail('42710', format(
+			'ring "%s" already exists with another hash', ring),
+			detail => 'The hash and hash_tags of a ring never change.');
 	END IF;
 	UPDATE shardring.ring AS r SET last_version = number
 	WHERE r.ring = locked.ring AND r.last_version < number;
@@ -137,17 +137,16 @@ BEGIN
 	WHERE v.ring = has_version.ring COLLATE "C"
 		AND v.version = has_version.version;
 	IF FOUND AND found_row.sealed_at IS NULL THEN
-		RAISE EXCEPTION 'version % of ring "%" already exists as a draft',
-			version, ring
-			USING ERRCODE = 'duplicate_object',
-			HINT = 'Drop it; versions are drafted on one server only.';
+		PERFORM shardring_internal.fail('42710', format(
+			'version %s of ring "%s" already exists as a draft', version,
+			ring),
+			hint => 'Drop it; versions are drafted on one server only.');
 	ELSIF FOUND AND found_row.fingerprint <> fingerprint COLLATE "C" THEN
-		RAISE EXCEPTION
-			'version % of ring "%" already exists with other content',
-			version, ring
-			USING ERRCODE = 'duplicate_object',
-			DETAIL = format('Its fingerprint is %s, but the document has %s.',
-							found_row.fingerprint, fingerprint);
+		PERFORM shardring_internal.fail('42710', format(
+			'version %s of ring "%s" already exists with other content',
+			version, ring),
+			detail => format('Its fingerprint is %s, but the document has %s.',
+				found_row.fingerprint, fingerprint));
 	END IF;
 	RETURN found_row.version IS NOT NULL;
 END
@@ -190,11 +189,11 @@ BEGIN
 	ORDER BY l.number
 	LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION 'shard "%" of ring "%" has a different number here',
-			other, ring
-			USING ERRCODE = 'duplicate_object',
-			HINT = 'Versions are drafted on one server only; drop the ring '
-				'here to import it from the document.';
+		PERFORM shardring_internal.fail('42710', format(
+			'shard "%s" of ring "%s" has a different number here', other,
+			ring),
+			hint => 'Versions are drafted on one server only; drop the ring '
+				'here to import it from the document.');
 	END IF;
 END
 $body$;
@@ -349,19 +348,18 @@ BEGIN
 	FROM shardring_internal.version_problems(ring, version) AS p (problem)
 	LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION 'document for version % of ring "%" is not consistent',
-			version, document ->> 'ring'
-			USING ERRCODE = 'invalid_parameter_value',
-			DETAIL = format('Problem: %s.', first_problem);
+		PERFORM shardring_internal.fail('22023', format(
+			'document for version %s of ring "%s" is not consistent', version,
+			document ->> 'ring'),
+			detail => format('Problem: %s.', first_problem));
 	END IF;
 	print := shardring.version_fingerprint(ring, version);
 	IF print COLLATE "C" <> document ->> 'fingerprint' THEN
-		RAISE EXCEPTION
-			'document for version % of ring "%" has the wrong fingerprint',
-			version, document ->> 'ring'
-			USING ERRCODE = 'invalid_parameter_value',
-			DETAIL = format('Its content has %s, but it states %s.', print,
-							document ->> 'fingerprint');
+		PERFORM shardring_internal.fail('22023', format(
+			'document for version %s of ring "%s" has the wrong fingerprint',
+			version, document ->> 'ring'),
+			detail => format('Its content has %s, but it states %s.', print,
+				document ->> 'fingerprint'));
 	END IF;
 END
 $body$;

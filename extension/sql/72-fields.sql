@@ -11,8 +11,8 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	RAISE EXCEPTION 'field "%" of a document must be %', field, wanted
-		USING ERRCODE = 'invalid_parameter_value';
+	PERFORM shardring_internal.fail('22023', format(
+		'field "%s" of a document must be %s', field, wanted));
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.refuse_document(text, text) IS

@@ -126,7 +126,8 @@ BEGIN
 	IF guarded.relkind <> 'r' OR guarded.relpersistence = 't' THEN
 		RAISE EXCEPTION 'relation % cannot be guarded', relation
 			USING ERRCODE = 'feature_not_supported',
-			DETAIL = 'Only ordinary tables that are not temporary can be guarded.';
+			DETAIL = 'Only ordinary tables that are not temporary can be '
+				'guarded.';
 	ELSIF EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = relation)
 	THEN
 		RAISE EXCEPTION 'table % has inheritance children, which its '

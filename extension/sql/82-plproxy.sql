@@ -38,10 +38,10 @@ BEGIN
 					   'OPTIONS (%s)', ring,
 					   shardring_internal.partition_clauses(addresses, ''));
 	ELSIF wrapper <> 'plproxy' THEN
-		RAISE EXCEPTION 'server "%" already exists and does not belong to '
-			'PL/Proxy', ring
-			USING ERRCODE = 'duplicate_object',
-			HINT = 'The name of the ring is the name of the cluster.';
+		PERFORM shardring_internal.fail('42710', format(
+			'server "%s" already exists and does not belong to PL/Proxy',
+			ring),
+			hint => 'The name of the ring is the name of the cluster.');
 	ELSIF old_addresses IS DISTINCT FROM (addresses || text '1') THEN
 		EXECUTE format('ALTER SERVER %I OPTIONS (%s)', ring, concat_ws(', ',
 			(SELECT string_agg(format('DROP %I', n.name), ', ')
@@ -73,9 +73,9 @@ BEGIN
 	ORDER BY l.number
 	LIMIT 1;
 	IF stand_in IS NULL THEN
-		RAISE EXCEPTION 'ring "%" has no active version', ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Use shardring.activate to activate one.';
+		PERFORM shardring_internal.fail('55000', format(
+			'ring "%s" has no active version', ring),
+			hint => 'Use shardring.activate to activate one.');
 	END IF;
 	SELECT string_agg(s.number::text, ' ' ORDER BY s.number) INTO numbers
 	FROM shardring.shard AS s
@@ -86,10 +86,9 @@ BEGIN
 					   WHERE s.ring = partition_addresses.ring
 						   COLLATE "C")) AS i)
 	THEN
-		RAISE EXCEPTION 'shards of ring "%" are not numbered 0, 1, 2 ...',
-			ring
-			USING ERRCODE = 'data_corrupted',
-			HINT = 'Use shardring.problems to see what is wrong.';
+		PERFORM shardring_internal.fail('XX001', format(
+			'shards of ring "%s" are not numbered 0, 1, 2 ...', ring),
+			hint => 'Use shardring.problems to see what is wrong.');
 	END IF;
 	RETURN ARRAY(
 		SELECT CASE WHEN l.server IS NULL THEN stand_in

@@ -27,19 +27,19 @@ BEGIN
 		ORDER BY l.number
 	LOOP
 		IF line.missing THEN
-			RAISE EXCEPTION 'server "%" does not exist', line.server
-				USING ERRCODE = 'undefined_object';
+			PERFORM shardring_internal.fail('42704', format(
+				'server "%s" does not exist', line.server));
 		ELSIF line.shard !~ '^[-_.A-Za-z0-9]+$' OR line.shard = 'pgbouncer'
 		THEN
-			RAISE EXCEPTION
-				'shard name "%" cannot be a database name in pgbouncer',
-				line.shard
-				USING ERRCODE = 'invalid_parameter_value',
-				DETAIL = 'It allows ASCII letters, digits, ".", "-", and "_".';
+			PERFORM shardring_internal.fail('22023', format(
+				'shard name "%s" cannot be a database name in pgbouncer',
+				line.shard),
+				detail => 'It allows ASCII letters, digits, ".", "-", and '
+					'"_".');
 		ELSIF line.address ~ '[[:cntrl:]]' THEN
-			RAISE EXCEPTION 'server "%" has options with control characters',
-				line.server
-				USING ERRCODE = 'invalid_parameter_value';
+			PERFORM shardring_internal.fail('22023', format(
+				'server "%s" has options with control characters',
+				line.server));
 		END IF;
 		RETURN NEXT format('%s = %s', line.shard, line.address);
 	END LOOP;

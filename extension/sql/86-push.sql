@@ -161,7 +161,7 @@ END
 $body$;
 COMMENT ON FUNCTION shardring_internal.require_order(text, integer, text[],
 	boolean, shardring_internal.shard_answer[]) IS
-	'raises when activating a version on these shards makes two owners of keys';
+	'raises when activating on these shards would make two owners of keys';
 REVOKE EXECUTE ON FUNCTION shardring_internal.require_order(text, integer,
 	text[], boolean, shardring_internal.shard_answer[]) FROM PUBLIC;
 

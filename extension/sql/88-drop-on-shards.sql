@@ -95,7 +95,8 @@ DECLARE
 	shards text[] := ARRAY(SELECT a.shard FROM unnest(answers) AS a);
 BEGIN
 	RETURN QUERY
-		SELECT t.shard, coalesce(t.error, t.hint, s.error, s.answer[2]) IS NULL,
+		SELECT t.shard,
+			coalesce(t.error, t.hint, s.error, s.answer[2]) IS NULL,
 			coalesce(t.error, s.error,
 				left(regexp_replace(s.answer[2], '\s+', ' ', 'g'), 1000),
 				'shardring.shard is not set there: ' || t.hint),
