@@ -25,24 +25,32 @@
 
 /*
  * What libpq may allocate to parse a message of that size: its buffer, which
- * grows by doubling, and the row.
+ * grows by doubling, and the row.  SCRAM takes a quarter of a megabyte, once.
  */
 #define MOST_TO_PARSE	(4 * MOST_BYTES)
 
 static void count_read(RemoteMeter *meter, PGconn *conn, int before);
+static void count_parsed(RemoteMeter *meter, Size before);
 static int	bytes_waiting(PGconn *conn);
 static Size heap_in_use(void);
 
 /*
- * PQconnectPoll(), counted.
+ * PQconnectPoll(), counted.  It parses, too: a server may send notices and
+ * settings before it is ready.  Nothing is parsed while TLS begins, which is
+ * when libpq loads root certificates: 1.3 MB for Debian's, any amount for
+ * others.
  */
 PostgresPollingStatusType
 meter_connect(RemoteMeter *meter, PGconn *conn)
 {
-	int			before = bytes_waiting(conn);
+	bool		parses = PQstatus(conn) != CONNECTION_SSL_STARTUP;
+	int			waiting = bytes_waiting(conn);
+	Size		heap = heap_in_use();
 	PostgresPollingStatusType status = PQconnectPoll(conn);
 
-	count_read(meter, conn, before);
+	count_read(meter, conn, waiting);
+	if (parses)
+		count_parsed(meter, heap);
 	return status;
 }
 
@@ -60,9 +68,7 @@ meter_consume(RemoteMeter *meter, PGconn *conn)
 }
 
 /*
- * Lets libpq parse what has arrived; true if there is a result.  libpq
- * allocates a buffer for a whole message when it has the first bytes, so the
- * growth of the heap reveals a message that is too long before it is read.
+ * Lets libpq parse what has arrived; true if there is a result.
  */
 bool
 meter_parse(RemoteMeter *meter, PGconn *conn)
@@ -70,8 +76,7 @@ meter_parse(RemoteMeter *meter, PGconn *conn)
 	Size		before = heap_in_use();
 	bool		has_result = !PQisBusy(conn);
 
-	if (heap_in_use() > before + MOST_TO_PARSE)
-		meter->arrived += MOST_TO_PARSE;
+	count_parsed(meter, before);
 	return has_result;
 }
 
@@ -108,6 +113,18 @@ static void
 count_read(RemoteMeter *meter, PGconn *conn, int before)
 {
 	meter->arrived += Max(before - bytes_waiting(conn), 0);
+}
+
+/*
+ * Counts what libpq has parsed, given how much of the heap was in use before.
+ * libpq allocates a buffer for a whole message when it has the first bytes, so
+ * the growth of the heap reveals a message that is too long before it is read.
+ */
+static void
+count_parsed(RemoteMeter *meter, Size before)
+{
+	if (heap_in_use() > before + MOST_TO_PARSE)
+		meter->arrived += MOST_TO_PARSE;
 }
 
 /* Bytes that have arrived but are not read; with TLS, encrypted ones. */

@@ -24,12 +24,30 @@ my ($bytes) = $source =~ /^#define MOST_BYTES\s+\(\(Size\) (\d+) \* 1024\)/m
 $bytes *= 1024;
 my $too_much = "answer exceeds $rows rows or $bytes bytes";
 
+# Makes a certificate that is its own root, with more extensions.
+sub make_certificate
+{
+	my ($name, $file, $key, $extensions) = @_;
+	my $config = "$PostgreSQL::Test::Utils::tmp_check/certificate.cnf";
+	unlink $config;
+	append_to_file($config, "[req]\ndistinguished_name = name\n"
+		. "x509_extensions = more\n[name]\n[more]\n$extensions");
+	system_or_bail('openssl', 'req', '-x509', '-newkey', 'rsa:2048', '-nodes',
+		'-config', $config, '-subj', "/CN=$name", '-days', '9',
+		'-keyout', $key, '-out', $file);
+	chmod 0600, $key;
+	return;
+}
+
 # The asking server is its own shards: databases a and b, by socket and by TCP.
 my $node = PostgreSQL::Test::Cluster->new('long');
 $node->init(extra => [ '--encoding=UTF8', '--locale=C' ]);
 $node->append_conf('postgresql.conf', "$_\n")
   foreach ("listen_addresses = '127.0.0.1'", 'shared_buffers = 8MB',
 	'autovacuum = off', 'jit = off');
+my $certificate = $node->data_dir . '/server.crt';
+make_certificate('server', $certificate, $node->data_dir . '/server.key', '');
+$node->append_conf('postgresql.conf', 'ssl = on');
 $node->start;
 my ($dir, $port) = ($node->host, $node->port);
 $node->safe_psql('postgres', q{
@@ -108,31 +126,64 @@ foreach my $case (
 }
 is(ask('SELECT 1'), both('1'), 'and then an answer again');
 
-# A server that has no end of settings to tell, before it can be asked.
-my $talker_dir = PostgreSQL::Test::Utils::tempdir_short;
-my $listener = IO::Socket::UNIX->new(
-	Local => "$talker_dir/.s.PGSQL.5432", Listen => 1)
-  or die "cannot listen: $!";
-my $talker = fork // die "cannot fork: $!";
-if ($talker == 0)
+# ---------- before it can be asked ----------
+
+sub message
 {
+	my ($type, $body) = @_;
+	return pack('a N', $type, 4 + length $body) . $body;
+}
+
+# Starts a server that says this to whoever connects, then the last part again
+# and again until it has said so much, and waits for the other side to hang up.
+sub start_talker
+{
+	my ($name, $first, $again, $most) = @_;
+	my $at = PostgreSQL::Test::Utils::tempdir_short;
+	my $listener = IO::Socket::UNIX->new(
+		Local => "$at/.s.PGSQL.5432", Listen => 1)
+	  or die "cannot listen: $!";
+	$node->safe_psql('postgres', qq{
+		CREATE SERVER $name FOREIGN DATA WRAPPER wrapper
+		OPTIONS (host '$at', port '5432')});
+	my $talker = fork // die "cannot fork: $!";
+	return $talker if $talker;
 	local $SIG{PIPE} = 'IGNORE';
 	my $client = $listener->accept;
 	$client->sysread(my $heard, 8192);
-	$client->syswrite(pack 'a N N', 'R', 8, 0);
-	my $setting = "name\0" . 'x' x 10_000 . "\0";
-	my $message = pack('a N', 'S', 4 + length $setting) . $setting;
-	1 while $client->syswrite($message);
+	$client->syswrite(message('R', pack('N', 0)) . $first);
+	for (my $said = 0; $said < $most; $said += length $again)
+	{
+		$client->syswrite($again) or last;
+	}
+	$client->sysread($heard, 8192) if $most > 0;
 	POSIX::_exit(0);
 }
-$node->safe_psql('postgres', qq{
-	CREATE SERVER talker FOREIGN DATA WRAPPER wrapper
-	OPTIONS (host '$talker_dir', port '5432')});
-is( step($session, 'SELECT a.error FROM shardring_internal.ask_servers('
-		  . "'{talker}', 'SELECT 1', '{}') AS a"),
-	$too_much, 'no end of settings');
-waitpid $talker, 0;
-stays_small('settings');
+
+my $much = 900_000_000;
+my $huge = pack 'a N', 'N', $much;
+foreach my $case (
+	[ 'settings', '', message('S', "name\0" . 'x' x 10_000 . "\0"), $much ],
+	[ 'notices', '', message('N', 'M' . 'x' x 10_000 . "\0\0"), $much ],
+	[ 'huge_notice', $huge, 'x' x 65_536, $much ],
+	[ 'declared_notice', $huge, 'x', 1 ])
+{
+	my ($what, @words) = @$case;
+	my $talker = start_talker($what, @words);
+	is( step($session, 'SELECT a.error FROM shardring_internal.ask_servers('
+			  . "'{$what}', 'SELECT 1', '{}') AS a"),
+		$too_much, "while connecting: $what");
+	waitpid $talker, 0;
+	stays_small($what);
+}
+
+my $long = start_talker('long_notice',
+	message('N', 'M' . 'x' x $half . "\0\0"), '', 0);
+like(step($session, 'SELECT a.error FROM shardring_internal.ask_servers('
+		  . "'{long_notice}', 'SELECT 1', '{}') AS a"),
+	qr/server closed the connection unexpectedly/,
+	"while connecting: a notice of $half bytes is none too many");
+waitpid $long, 0;
 
 # ---------- what we ask ourselves ----------
 
@@ -167,6 +218,23 @@ is( step($session, 'SELECT s.shard, s.error, s.active_version'
 		  . " FROM shardring.shard_details('r') AS s"),
 	"a|$too_much|\nb||", 'asking it');
 stays_small('a status');
+
+# ---------- what is no answer ----------
+
+# Root certificates that take more memory than an answer may.
+my $roots = "$PostgreSQL::Test::Utils::tmp_check/roots.crt";
+make_certificate('roots', $roots,
+	"$PostgreSQL::Test::Utils::tmp_check/roots.key",
+	join '', map { "1.2.3.$_ = DER:" . '00' x 60_000 . "\n" } (1 .. 100));
+append_to_file($roots, slurp_file($certificate));
+$node->safe_psql('postgres', qq{
+	CREATE SERVER tls FOREIGN DATA WRAPPER wrapper
+	OPTIONS (host '127.0.0.1', port '$port', dbname 'b', sslmode 'verify-ca',
+		sslrootcert '$roots')});
+is( step($session, 'SELECT a.error, a.answer[1] FROM'
+		  . " shardring_internal.ask_servers('{tls}', 'SELECT s.ssl FROM"
+		  . " pg_stat_ssl AS s WHERE s.pid = pg_backend_pid()', '{}') AS a"),
+	'|t', 'large root certificates');
 ok( $node->poll_query_until('postgres', q{
 		SELECT count(*) = 0 FROM pg_stat_activity
 		WHERE application_name = 'shardring'}),
