@@ -26,6 +26,7 @@ static void talk_begin(Talk *talk);
 static void talk_listen(Talk *talk);
 static bool talk_says_too_much(Talk *talk);
 static bool talk_result(Talk *talk);
+static const char *result_error(const Talk *talk);
 static void talk_next(Talk *talk);
 static void talk_ask(Talk *talk);
 static void talk_sent(Talk *talk, TalkPhase phase, int sent);
@@ -230,8 +231,6 @@ talk_says_too_much(Talk *talk)
 static bool
 talk_result(Talk *talk)
 {
-	const char *refusal;
-
 	talk->result = PQgetResult(talk->conn);
 	if (talk->result == NULL)
 	{
@@ -247,15 +246,27 @@ talk_result(Talk *talk)
 		case PGRES_COMMAND_OK:
 			break;
 		default:
-			refusal = PQresultErrorField(talk->result,
-										 PG_DIAG_MESSAGE_PRIMARY);
-			talk_fail(talk, refusal != NULL ? refusal :
-					  PQerrorMessage(talk->conn));
+			talk_fail(talk, result_error(talk));
 			return false;
 	}
 	PQclear(talk->result);
 	talk->result = NULL;
 	return true;
+}
+
+/*
+ * The error of a result that is none of ours.  That of a COPY, say, has no
+ * text.
+ */
+static const char *
+result_error(const Talk *talk)
+{
+	const char *error = PQresultErrorField(talk->result,
+										   PG_DIAG_MESSAGE_PRIMARY);
+
+	if (error == NULL)
+		error = PQerrorMessage(talk->conn);
+	return error[0] != '\0' ? error : "unexpected answer";
 }
 
 /* A command has completed: sends the next one. */

@@ -298,6 +298,8 @@ for my $case (
 		welcome('15'), '' ],
 	[ 'an error without a message', qr/ERROR:[^|]*\|15/, welcome('15'),
 		message('E', "SERROR\0CXX000\0\0") ],
+	[ 'a copy', qr/unexpected answer\|15/, welcome('15'),
+		message('H', pack 'C n', 0, 0) ],
 	[ 'a version that is no text', qr/${no_text}15\?\?\?/,
 		welcome("15\xff\xfe\xc3") ],
 	[ 'a value that is no text', qr/${no_text}15/, welcome('15'),
