@@ -169,8 +169,9 @@ wait_for_talks(Talks *talks)
 	talks->set = compat_create_wait_set(count_running(talks) + 2);
 	AddWaitEventToSet(talks->set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch,
 					  NULL);
-	AddWaitEventToSet(talks->set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET,
-					  NULL, NULL);
+	if (IsUnderPostmaster)		/* not in postgres --single */
+		AddWaitEventToSet(talks->set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET,
+						  NULL, NULL);
 	for (int i = 0; i < talks->started; i++)
 	{
 		Talk	   *talk = &talks->talks[i];

@@ -487,5 +487,10 @@ on_main(q{ALTER SERVER a OPTIONS (SET dbname E'x\ny')});
 is(sqlstate(q{SELECT shardring.pgbouncer_databases('orders')}),
 	'22023', 'a line break is refused');
 
-$_->stop for $main, $other;
+# without a postmaster
+$main->stop;
+IPC::Run::run([ 'postgres', '--single', '-D', $main->data_dir, 'postgres' ],
+	'<', \($ask_all =~ s/\n/ /gr), '>', \my $said, '2>', \my $errors);
+like($said, qr/count = "200".*bool_and = "t".*bool_and = "t"/s, 'postgres --single');
+$other->stop;
 done_testing();
