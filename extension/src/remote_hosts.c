@@ -7,6 +7,8 @@
  * host of its own: lists of hosts, addresses and ports are of one length.
  * Rules of this file:
  *	- a host keeps its name, which TLS and .pgpass look at;
+ *	- hosts are given to libpq when all of them are known, or, when that takes
+ *	  long, those that are; the others have their turn if libpq fails;
  *	- a server without names, and one whose lists libpq will refuse, are left
  *	  to libpq as they are.
  */
@@ -20,6 +22,7 @@ static PQconninfoOption *effective_options(RemoteAddress *address);
 static const char *option_value(const PQconninfoOption *options,
 								const char *keyword);
 static char **split_list(const char *list, int *n);
+static List *known_addresses(const RemoteHosts *hosts, int i);
 static void append_item(StringInfo list, const char *item, bool first);
 
 /*
@@ -44,7 +47,10 @@ remote_hosts_find(RemoteAddress *address, Resolver *resolver)
 		PQconninfoFree(options);
 	}
 	PG_END_TRY();
-	for (int i = 0; hosts != NULL && i < hosts->n; i++)
+	if (hosts == NULL)
+		return NULL;
+	hosts->noptions = address->n;
+	for (int i = 0; i < hosts->n; i++)
 	{
 		if (hosts->hostaddrs[i][0] != '\0' ||
 			!resolve_is_name(hosts->hosts[i]))
@@ -67,12 +73,24 @@ remote_hosts_unknown(const RemoteHosts *hosts)
 	return NULL;
 }
 
+/* Whether there is a host to be tried whose address is known. */
+bool
+remote_hosts_any(const RemoteHosts *hosts)
+{
+	for (int i = 0; i < hosts->n; i++)
+		if (!hosts->tried[i] && (hosts->names[i] == NULL ||
+								 hosts->names[i]->addresses != NIL))
+			return true;
+	return false;
+}
+
 /*
- * Adds the addresses, once all names are resolved.  Names that could not be
- * resolved are left out; if no host is left, returns the first error.
+ * Puts the hosts that are known and were not tried into the address.  Names
+ * that could not be resolved are left out; if no host is left, returns what is
+ * wrong: the first error, after that of hosts that were tried.
  */
 const char *
-remote_hosts_put(const RemoteHosts *hosts, RemoteAddress *address)
+remote_hosts_put(RemoteHosts *hosts, RemoteAddress *address)
 {
 	StringInfoData names;
 	StringInfoData addresses;
@@ -86,11 +104,12 @@ remote_hosts_put(const RemoteHosts *hosts, RemoteAddress *address)
 	for (int i = 0; i < hosts->n; i++)
 	{
 		const HostName *name = hosts->names[i];
-		List	   *found = name == NULL ? list_make1(hosts->hostaddrs[i]) :
-			name->addresses;
 		ListCell   *cell;
 
-		foreach(cell, found)
+		if (hosts->tried[i] || (name != NULL && !name->known))
+			continue;
+		hosts->tried[i] = true;
+		foreach(cell, known_addresses(hosts, i))
 		{
 			append_item(&names, hosts->hosts[i], n == 0);
 			append_item(&addresses, lfirst(cell), n == 0);
@@ -98,11 +117,13 @@ remote_hosts_put(const RemoteHosts *hosts, RemoteAddress *address)
 				append_item(&ports, hosts->ports[i], n == 0);
 			n++;
 		}
-		if (name != NULL && found == NIL && error == NULL)
+		if (name != NULL && error == NULL)
 			error = name->error;
 	}
 	if (n == 0)
-		return error;
+		return hosts->failure[0] == '\0' ? error :
+			remote_hosts_explain(hosts, "");
+	address->n = hosts->noptions;
 	remote_add_option(address, "host", names.data);
 	remote_add_option(address, "hostaddr", addresses.data);
 	if (hosts->ports != NULL)
@@ -110,9 +131,19 @@ remote_hosts_put(const RemoteHosts *hosts, RemoteAddress *address)
 	return NULL;
 }
 
+/* Whether there are hosts that were not tried. */
+bool
+remote_hosts_left(const RemoteHosts *hosts)
+{
+	for (int i = 0; i < hosts->n; i++)
+		if (!hosts->tried[i])
+			return true;
+	return false;
+}
+
 /*
  * Adds to libpq's connection error what libpq does not know: the host names,
- * and the errors of those that were not resolved.
+ * the errors of those that were not resolved, and its own earlier errors.
  */
 const char *
 remote_hosts_explain(const RemoteHosts *hosts, const char *error)
@@ -123,7 +154,8 @@ remote_hosts_explain(const RemoteHosts *hosts, const char *error)
 	for (int i = 0; i < hosts->n; i++)
 		if (hosts->names[i] != NULL && hosts->names[i]->error != NULL)
 			appendStringInfo(&text, "%s; ", hosts->names[i]->error);
-	appendStringInfo(&text, "host \"%s\": %s", hosts->list, error);
+	appendStringInfo(&text, "host \"%s\": %s%s", hosts->list, hosts->failure,
+					 error);
 	return text.data;
 }
 
@@ -145,6 +177,8 @@ split_hosts(PQconninfoOption *options)
 		return NULL;
 	hosts->list = pstrdup(hosts->list);
 	hosts->names = palloc0(hosts->n * sizeof(HostName *));
+	hosts->tried = palloc0(hosts->n * sizeof(bool));
+	hosts->failure = "";
 	if (hosts->hostaddrs == NULL)
 	{
 		hosts->hostaddrs = palloc(hosts->n * sizeof(char *));
@@ -207,6 +241,14 @@ split_list(const char *list, int *n)
 	for (rest = pstrdup(list); rest != NULL;)
 		items[(*n)++] = strsep(&rest, ",");
 	return items;
+}
+
+/* Of one host, which has "" if it is no name. */
+static List *
+known_addresses(const RemoteHosts *hosts, int i)
+{
+	return hosts->names[i] == NULL ? list_make1(hosts->hostaddrs[i]) :
+		hosts->names[i]->addresses;
 }
 
 static void

@@ -17,13 +17,18 @@ typedef struct RemoteHosts
 	char	  **hostaddrs;		/* "" where there is none */
 	char	  **ports;			/* NULL: one for all, or the default */
 	HostName  **names;			/* NULL where nothing is to be looked up */
+	bool	   *tried;			/* was given to libpq, or cannot be resolved */
+	int			noptions;		/* of the address, without hosts */
+	const char *failure;		/* what libpq said of those it tried, or "" */
 } RemoteHosts;
 
 extern RemoteHosts *remote_hosts_find(RemoteAddress *address,
 									  Resolver *resolver);
 extern const char *remote_hosts_unknown(const RemoteHosts *hosts);
-extern const char *remote_hosts_put(const RemoteHosts *hosts,
+extern bool remote_hosts_any(const RemoteHosts *hosts);
+extern const char *remote_hosts_put(RemoteHosts *hosts,
 									RemoteAddress *address);
+extern bool remote_hosts_left(const RemoteHosts *hosts);
 extern const char *remote_hosts_explain(const RemoteHosts *hosts,
 										const char *error);
 

@@ -19,6 +19,7 @@
 /* How often the server checks that we are still connected, ms. */
 #define CHECK_INTERVAL	500
 
+static bool talk_may_dial(const Talk *talk);
 static void talk_dial(Talk *talk);
 static void talk_connect(Talk *talk);
 static void talk_fail_to_connect(Talk *talk);
@@ -66,15 +67,14 @@ talk_is_running(const Talk *talk)
 }
 
 /*
- * Connects if all host names of the server are resolved.
+ * Connects if enough host names of the server are resolved.
  */
 void
 talk_resolved(Talk *talk)
 {
 	const char *error = NULL;
 
-	if (talk->phase != TALK_RESOLVE ||
-		(talk->hosts != NULL && remote_hosts_unknown(talk->hosts) != NULL))
+	if (talk->phase != TALK_RESOLVE || !talk_may_dial(talk))
 		return;
 	if (talk->hosts != NULL)
 		error = remote_hosts_put(talk->hosts, &talk->address);
@@ -82,6 +82,19 @@ talk_resolved(Talk *talk)
 		talk_fail(talk, error);
 	else
 		talk_dial(talk);
+}
+
+/*
+ * Whether all hosts are known, or half of the time is over and one of them is:
+ * a name that hangs must not keep us from a host that lives.
+ */
+static bool
+talk_may_dial(const Talk *talk)
+{
+	return talk->hosts == NULL ||
+		remote_hosts_unknown(talk->hosts) == NULL ||
+		(talk_now() >= (talk->started + talk->deadline) / 2 &&
+		 remote_hosts_any(talk->hosts));
 }
 
 /*
@@ -147,14 +160,26 @@ talk_connect(Talk *talk)
 	}
 }
 
+/*
+ * Ends the conversation, or goes back to the hosts that libpq did not try
+ * because they were not known.
+ */
 static void
 talk_fail_to_connect(Talk *talk)
 {
 	const char *error = PQerrorMessage(talk->conn);
 
-	if (talk->hosts != NULL)
-		error = remote_hosts_explain(talk->hosts, error);
-	talk_fail(talk, error);
+	if (talk->hosts == NULL)
+		talk_fail(talk, error);
+	else if (!remote_hosts_left(talk->hosts))
+		talk_fail(talk, remote_hosts_explain(talk->hosts, error));
+	else
+	{
+		talk->hosts->failure = psprintf("%s%s", talk->hosts->failure, error);
+		PQfinish(talk->conn);
+		talk->conn = NULL;
+		talk->phase = TALK_RESOLVE;
+	}
 }
 
 /*
@@ -366,14 +391,16 @@ talk_expire(Talk *talk)
 {
 	const char *name = talk->phase != TALK_RESOLVE ? NULL :
 		remote_hosts_unknown(talk->hosts);
+	const char *error;
 
 	if (name == NULL)
-		talk_fail(talk, psprintf("no answer within %d ms",
-								 setting_remote_timeout));
+		error = psprintf("no answer within %d ms", setting_remote_timeout);
 	else
-		talk_fail(talk, psprintf("could not translate host name \"%s\" to "
-								 "address within %d ms", name,
-								 setting_remote_timeout));
+		error = psprintf("could not translate host name \"%s\" to address "
+						 "within %d ms", name, setting_remote_timeout);
+	if (talk->hosts != NULL && talk->hosts->failure[0] != '\0')
+		error = remote_hosts_explain(talk->hosts, error);
+	talk_fail(talk, error);
 }
 
 /*

@@ -216,6 +216,41 @@ is(count_entries($pid, 'fd'), $descriptors, 'no descriptor is left');
 wait_for_names();
 ok(wait_for_threads($pid), 'no thread is left when they have ended');
 
+# ---------- some hosts of a list are slow ----------
+
+foreach my $case (
+	[ 'then_slow', "$dir,h1.slow.invalid" ],
+	[ 'slow_first', "h2.slow.invalid,none.invalid,h.fast.invalid" ])
+{
+	my ($name, $host) = @$case;
+	forget_names();
+	add_server($name, host => $host);
+	step($session, 'SET shardring.remote_timeout = 2000');
+	is(step($session, ask($name)), "$name|fine",
+		"hosts: $name: the one that is known is asked");
+	is(count_names('ends', 'slow'), 0, 'and the other was not waited for');
+	wait_for_names();
+}
+add_server('then_late', host => "$dir,i.late.invalid", port => "1,$port");
+step($session, 'SET shardring.remote_timeout = 800');
+is(step($session, ask('then_late')), 'then_late|fine',
+	'hosts: one that is down, then one that is known late');
+add_server('none_left', host => "$dir,j.late.invalid,nobody.invalid",
+	port => '1,1,1');
+like(step($session, ask('none_left')),
+	qr/^none_left\|could not translate host name "nobody\.invalid"[^;]*; host "[^"]*": .* on socket "[^"]*\.1" failed.* at "127\.0\.0\.1", port 1 failed/,
+	'hosts: all are down: what each said');
+add_server('unknown_late', host => "$dir,k.later.invalid", port => '1,1');
+like(step($session, ask('unknown_late')),
+	qr/^unknown_late\|could not translate host name "k\.later\.invalid"[^;]*: Name or service not known; host "[^"]*": .* on socket "[^"]*\.1" failed/,
+	'hosts: one is down, one turns out to be unknown');
+add_server('down_slow', host => "$dir,l.slow.invalid", port => '1,1');
+like(step($session, ask('down_slow')),
+	qr/^down_slow\|host "[^"]*": .* on socket "[^"]*\.1" failed.*could not translate host name "l\.slow\.invalid" to address within 800 ms$/,
+	'hosts: one is down, one slow');
+is(count_entries($pid, 'fd'), $descriptors, 'no descriptor is left');
+wait_for_names();
+
 # ---------- equal names, many names ----------
 
 forget_names();

@@ -6,6 +6,7 @@
  * name of a domain below, and one when it ends.  The domains:
  *	slow.invalid	takes 5 s, then there is no such name
  *	late.invalid	takes half a second, then is 127.0.0.2 and 127.0.0.1
+ *	later.invalid	takes half a second, then there is no such name
  *	fast.invalid	is 127.0.0.2 and 127.0.0.1 at once
  *	broken.invalid	fails with an error of the system
  * While there is a file of that name and ".alone", no thread can be started.
@@ -86,7 +87,7 @@ getaddrinfo(const char *name, const char *service,
 	say("begins", name);
 	if (slow)
 		sleep(5);
-	if (late)
+	if (late || is_in(name, ".later.invalid"))
 		usleep(500000);
 	if (late || is_in(name, ".fast.invalid"))
 		failure = local_addresses(real, service, hints, found);
