@@ -17,8 +17,12 @@
  *	  file descriptor of the backend, so none can be closed or reused under
  *	  it;
  *	- getaddrinfo() is thread-safe as long as nobody changes LC_CTYPE or adds
- *	  an environment variable.  A backend does this only while it starts:
- *	  later, SET lc_messages gives a new value to a variable that exists;
+ *	  an environment variable.  A backend adds none after it has started: SET
+ *	  lc_messages gives a new value to a variable that exists.  LC_CTYPE it
+ *	  changes for a moment in CREATE DATABASE and
+ *	  pg_import_system_collations(), to look at a locale.  Only a thread that
+ *	  an earlier statement left behind can run beside that; it may see the
+ *	  other locale, in which ASCII, and so a host name, means the same;
  *	- a process that exits while a thread is in getaddrinfo() skips the exit
  *	  handlers of libraries, which the thread may be using.
  */
