@@ -92,7 +92,7 @@ shardring_move_predicate(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	ring = PG_GETARG_TEXT_PP(0);
 	key = text_argument(fcinfo, 5);
-	type = text_argument(fcinfo, 6);
+	type = text_to_cstring(PG_GETARG_TEXT_PP(6));
 	position = text_argument(fcinfo, 7);
 	check_expression("key_expression", key);
 	check_expression("position_expression", position);
