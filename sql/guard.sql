@@ -229,6 +229,22 @@ SELECT shardring.require_here('orders', NULL::text) IS NULL,
 	shardring.require_here(NULL, 1) IS NULL;
 SELECT shardring.require_here('none', 1);
 
+-- which of the rows that are here live here
+SELECT shardring.is_here('orders', s.here), shardring.is_here('orders', s.third),
+	shardring.is_here('orders', s.here::text), shardring.is_here('orders', s.third::text) FROM somewhere AS s;
+SELECT count(*), bool_and(shardring.is_here('orders', i) = (shardring.shard_for('orders', i) = 'here')),
+	bool_and(shardring.is_here('orders', i || 'é') = (shardring.shard_for('orders', i || 'é') = 'here')),
+	bool_and(shardring.is_here('orders', md5(i::text)::uuid) = (shardring.shard_for('orders', md5(i::text)::uuid) = 'here'))
+FROM generate_series(1, 1000) AS i;
+SELECT shardring.is_here('orders', NULL::text) IS NULL, shardring.is_here(NULL, 1) IS NULL;
+SELECT shardring.is_here('orders', '') IS NULL, shardring.is_here('orders', repeat('x', 1000000)) IS NULL;
+SELECT shardring.is_here('none', 1);
+SELECT shardring.is_here('young', 1);
+-- a name that no shard has would make every row one of elsewhere
+SET shardring.shard = 'spare';
+SELECT shardring.is_here('orders', 1);
+SET shardring.shard = 'here';
+
 -- the next statement knows of a switch
 SELECT shardring.draft_version('orders');
 SELECT shardring.assign_slots('orders', 'g', '{[0,8)}', 'the "other"');
@@ -367,6 +383,7 @@ DROP SCHEMA "Odd schema" CASCADE;
 -- transaction on
 RESET shardring.shard;
 SELECT shardring.require_here('other', 1);
+SELECT shardring.is_here('other', 1);
 SELECT format('ALTER DATABASE %I SET shardring.shard = %L', current_database(), 'here') AS set_it,
 	format('ALTER DATABASE %I RESET shardring.shard', current_database()) AS reset_it \gset
 :set_it;

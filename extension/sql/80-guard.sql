@@ -186,3 +186,21 @@ AS 'MODULE_PATHNAME', 'shardring_require_here_uuid';
 COMMENT ON FUNCTION shardring.require_here(text, uuid) IS
 	'returns this shard, or raises SR001 when a uuid key lives elsewhere';
 
+/* For reading, so by what the statement sees: STABLE. */
+CREATE FUNCTION shardring.is_here(ring text, key text) RETURNS boolean
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_is_here_text';
+COMMENT ON FUNCTION shardring.is_here(text, text) IS
+	'whether a text key lives on this shard in the active version';
+
+CREATE FUNCTION shardring.is_here(ring text, key bigint) RETURNS boolean
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_is_here_int8';
+COMMENT ON FUNCTION shardring.is_here(text, bigint) IS
+	'whether an integer key lives on this shard in the active version';
+
+CREATE FUNCTION shardring.is_here(ring text, key uuid) RETURNS boolean
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1
+AS 'MODULE_PATHNAME', 'shardring_is_here_uuid';
+COMMENT ON FUNCTION shardring.is_here(text, uuid) IS
+	'whether a uuid key lives on this shard in the active version';

@@ -46,9 +46,12 @@ static AttrNumber key_column(Relation table, const char *name);
 static void guard_row(const Guard *guard, Relation table, HeapTuple row);
 static Datum key_value(const Guard *guard, Datum value);
 static Datum require_here(FunctionCallInfo fcinfo, KeyType type);
+static Datum is_here(FunctionCallInfo fcinfo, KeyType type);
+static void require_known_once(CallSite *site);
 static const Memo *active_ring(CallSite *site, text *ring);
 static void check_here(const Memo *memo, uint32 position,
 					   Relation table);
+static bool lives_here(const Ring *ring, uint32 position, RingPlace *place);
 static void refuse_position(const Memo *memo, const RingPlace *place,
 							Relation table);
 static void require_known(const Memo *memo);
@@ -58,6 +61,9 @@ PG_FUNCTION_INFO_V1(shardring_guard);
 PG_FUNCTION_INFO_V1(shardring_require_here_text);
 PG_FUNCTION_INFO_V1(shardring_require_here_int8);
 PG_FUNCTION_INFO_V1(shardring_require_here_uuid);
+PG_FUNCTION_INFO_V1(shardring_is_here_text);
+PG_FUNCTION_INFO_V1(shardring_is_here_int8);
+PG_FUNCTION_INFO_V1(shardring_is_here_uuid);
 
 /*
  * guard(ring, key column): lets a row be written if its key lives here.
@@ -101,6 +107,27 @@ Datum
 shardring_require_here_uuid(PG_FUNCTION_ARGS)
 {
 	return require_here(fcinfo, KEY_UUID);
+}
+
+/*
+ * is_here(ring, key): whether the key lives on this shard.
+ */
+Datum
+shardring_is_here_text(PG_FUNCTION_ARGS)
+{
+	return is_here(fcinfo, KEY_TEXT);
+}
+
+Datum
+shardring_is_here_int8(PG_FUNCTION_ARGS)
+{
+	return is_here(fcinfo, KEY_INT8);
+}
+
+Datum
+shardring_is_here_uuid(PG_FUNCTION_ARGS)
+{
+	return is_here(fcinfo, KEY_UUID);
 }
 
 /*
@@ -295,6 +322,44 @@ require_here(FunctionCallInfo fcinfo, KeyType type)
 }
 
 /*
+ * is_here for keys of one type.  It chooses among the rows that a statement
+ * sees, so it goes by the version that the statement sees.
+ */
+static Datum
+is_here(FunctionCallInfo fcinfo, KeyType type)
+{
+	CallSite   *site = memo_call_site(fcinfo);
+	const Memo *memo = memo_get_routable(&site->memo, PG_GETARG_TEXT_PP(0),
+										 ACTIVE_VERSION);
+	RingPlace	place;
+
+	if (lives_here(memo->ring,
+				   key_position_on(memo->ring, type, PG_GETARG_DATUM(1)),
+				   &place))
+		PG_RETURN_BOOL(true);
+	require_known_once(site);
+	PG_RETURN_BOOL(false);
+}
+
+/*
+ * require_known, but not again for the same answer of the memo: most rows of
+ * a statement may live elsewhere.
+ */
+static void
+require_known_once(CallSite *site)
+{
+	uint64	   *known = site->extra;
+
+	if (known == NULL)
+		site->extra = known = MemoryContextAllocZero(site->context,
+													 sizeof(uint64));
+	if (*known == site->memo.serial)
+		return;
+	require_known(&site->memo);
+	*known = site->memo.serial;
+}
+
+/*
  * The ring in the version that is active now.  Nothing active is 55000: to
  * activate a version early, only so that rows can be copied in, would let two
  * shards write the same key.
@@ -316,19 +381,31 @@ active_ring(CallSite *site, text *ring)
 }
 
 /*
- * SR001 unless the position lives on this shard; names are compared by bytes.
+ * SR001 unless the position lives on this shard.
  */
 static void
 check_here(const Memo *memo, uint32 position, Relation table)
 {
-	const char *here = this_shard();
 	RingPlace	place;
+
+	if (!lives_here(memo->ring, position, &place))
+		refuse_position(memo, &place, table);
+}
+
+/*
+ * Whether the position lives on this shard, and where it lives; names are
+ * compared by bytes.
+ */
+static bool
+lives_here(const Ring *ring, uint32 position, RingPlace *place)
+{
+	const char *here = this_shard();
 	RingName	shard;
 
-	ring_locate(memo->ring, position, &place);
-	shard = memo->ring->shards[place.shard];
-	if (strlen(here) != shard.len || memcmp(here, shard.bytes, shard.len) != 0)
-		refuse_position(memo, &place, table);
+	ring_locate(ring, position, place);
+	shard = ring->shards[place->shard];
+	return strlen(here) == shard.len &&
+		memcmp(here, shard.bytes, shard.len) == 0;
 }
 
 /*
