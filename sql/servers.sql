@@ -39,6 +39,7 @@ SELECT * FROM shardring.probe('nope');
 SELECT * FROM shardring.push_version('nope', 1);
 SELECT * FROM shardring.drop_version_on_shards('nope', 1);
 SELECT * FROM shardring.prune_on_shards('nope', 1);
+SELECT * FROM shardring.on_shards('nope', 'SELECT 1');
 SELECT * FROM shardring.receive_drop('nope', '{1,NULL,-1,2147483647}');
 -- and NULL, nothing, much and what is not ASCII
 DO $$
@@ -53,7 +54,9 @@ BEGIN
 		'shard_status('''')', 'shard_details(repeat(''x'', 100000))', 'shard_details(''größe'')', 'probe(''größe'')',
 		'drop_version_on_shards(''größe'', 1)', 'prune_on_shards('''', 2147483647)', 'drop_version_on_shards(''empty'', 0)',
 		'drop_version_on_shards(''empty'', 2)', 'drop_version_on_shards(''empty'', 2147483647)', 'prune_on_shards(''empty'', -1)', 'push_version(''empty'', 1)',
-		'drop_version_on_shards(''empty'', 1)', 'prune_on_shards(''empty'', 0)', 'shard_status(''empty'')', 'receive_drop(''empty'', ''{}'')']
+		'on_shards(NULL, ''SELECT 1'')', 'on_shards(''r'', NULL)', 'on_shards('''', ''SELECT 1'')', 'on_shards(''größe'', ''größe'')',
+		'on_shards(''empty'', ''größe'')', 'on_shards(''empty'', ''SELECT 1'', ''{größe}'')', 'on_shards(''empty'', repeat(''x'', 100000))',
+		'on_shards(''empty'', ''SELECT 1'')', 'drop_version_on_shards(''empty'', 1)', 'prune_on_shards(''empty'', 0)', 'shard_status(''empty'')', 'receive_drop(''empty'', ''{}'')']
 	LOOP
 		BEGIN
 			IF call ~ 'empty' THEN
@@ -104,6 +107,12 @@ SELECT * FROM ask('self', NULL);
 SELECT shardring_internal.ask_servers('{self,NULL}', 'SELECT 1', '{}');
 SELECT shardring_internal.ask_servers('{self}', 'SELECT $1', '{NULL}');
 SELECT count(*) FROM shardring_internal.ask_servers('{}', 'SELECT 1', '{}');
+SELECT * FROM shardring_internal.ask_rows('{self,nobody,self}', 'SELECT $1 AS é, i, true AS b FROM generate_series(1, $2::int) AS i', '{ü,2}');
+SELECT * FROM shardring_internal.ask_rows('{self}', 'SELECT 1/0', '{}');
+SELECT * FROM shardring_internal.ask_rows('{self}', 'CREATE TABLE made ()', '{}');
+SELECT * FROM shardring_internal.ask_rows('{self}', 'SELECT ' || repeat('1,', 1663) || '1', '{}');
+SELECT shardring_internal.ask_rows('{self,NULL}', 'SELECT 1', '{}');
+SELECT count(*) FROM shardring_internal.ask_rows('{}', 'SELECT 1', '{}');
 
 -- the number of a shard for PL/Proxy, without PL/Proxy: by a server that looks
 -- like one of its own

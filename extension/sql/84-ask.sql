@@ -7,7 +7,7 @@
  */
 
 /*
- * The only way to other servers.  With the caller's rights: USAGE on the
+ * With ask_rows the only way to other servers.  With the caller's rights: USAGE on the
  * foreign server, and his user mapping.
  */
 CREATE FUNCTION shardring_internal.ask_servers(
@@ -19,6 +19,17 @@ AS 'MODULE_PATHNAME', 'shardring_ask_servers';
 COMMENT ON FUNCTION shardring_internal.ask_servers(text[], text, text[]) IS
 	'runs a statement on all servers at once, a transaction each';
 REVOKE EXECUTE ON FUNCTION shardring_internal.ask_servers(text[], text, text[])
+	FROM PUBLIC;
+
+/* Its transactions are read only; a server that fails has no rows. */
+CREATE FUNCTION shardring_internal.ask_rows(
+	servers text[], statement text, arguments text[])
+RETURNS TABLE (server text, error text, rows text[])
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 1000000 ROWS 10
+AS 'MODULE_PATHNAME', 'shardring_ask_rows';
+COMMENT ON FUNCTION shardring_internal.ask_rows(text[], text, text[]) IS
+	'runs a query on all servers at once, and returns rows as JSON objects';
+REVOKE EXECUTE ON FUNCTION shardring_internal.ask_rows(text[], text, text[])
 	FROM PUBLIC;
 
 /* For the map, which calls it by name on the shards. */

@@ -19,9 +19,12 @@ static RemoteQuestion read_question(FunctionCallInfo fcinfo);
 static char **read_texts(ArrayType *array, int *n);
 static void put_answer(ReturnSetInfo *set, const RemoteAnswer *answer);
 static Datum values_array(const RemoteAnswer *answer);
+static void put_rows(ReturnSetInfo *set, const RemoteAnswer *answer);
+static Datum rows_array(List *rows);
 
 PG_FUNCTION_INFO_V1(shardring_connect_string);
 PG_FUNCTION_INFO_V1(shardring_ask_servers);
+PG_FUNCTION_INFO_V1(shardring_ask_rows);
 
 /*
  * connect_string(server): how libpq gets to a foreign server.
@@ -54,6 +57,26 @@ shardring_ask_servers(PG_FUNCTION_ARGS)
 }
 
 /*
+ * ask_rows(servers, statement, arguments): all rows with which each server
+ * answers a query, one row for each server, in their order.
+ */
+Datum
+shardring_ask_rows(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *set = result_set(fcinfo);
+	RemoteQuestion question = read_question(fcinfo);
+	RemoteAnswer *answers;
+	int			n;
+
+	question.all_rows = true;
+	answers = read_servers(PG_GETARG_ARRAYTYPE_P(0), &n);
+	remote_ask(answers, n, &question);
+	for (int i = 0; i < n; i++)
+		put_rows(set, &answers[i]);
+	return (Datum) 0;
+}
+
+/*
  * An empty answer for each server, in their order.
  */
 static RemoteAnswer *
@@ -73,7 +96,7 @@ read_servers(ArrayType *servers, int *n)
 static RemoteQuestion
 read_question(FunctionCallInfo fcinfo)
 {
-	RemoteQuestion question;
+	RemoteQuestion question = {0};
 
 	question.statement = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	question.arguments = (const char *const *)
@@ -150,4 +173,40 @@ values_array(const RemoteAnswer *answer)
 	return PointerGetDatum(construct_md_array(datums, nulls, 1, &n, &lower,
 											  TEXTOID, -1, false,
 											  TYPALIGN_INT));
+}
+
+/*
+ * Adds the row of one server that was asked for all of its rows.
+ */
+static void
+put_rows(ReturnSetInfo *set, const RemoteAnswer *answer)
+{
+	bool		nulls[3] = {0};
+	Datum		values[3] = {0};
+
+	nulls[1] = answer->error == NULL;
+	nulls[2] = !nulls[1];
+	values[0] = CStringGetTextDatum(answer->server);
+	if (!nulls[1])
+		values[1] = CStringGetTextDatum(answer->error);
+	else
+		values[2] = rows_array(answer->rows);
+	result_put(set, values, nulls);
+}
+
+/*
+ * The rows of an answer, perhaps none, as text[].
+ */
+static Datum
+rows_array(List *rows)
+{
+	int			n = list_length(rows);
+	Datum	   *datums = palloc(n * sizeof(Datum));
+	ListCell   *cell;
+
+	foreach(cell, rows)
+		datums[foreach_current_index(cell)] =
+			CStringGetTextDatum((char *) lfirst(cell));
+	return PointerGetDatum(construct_array(datums, n, TEXTOID, -1, false,
+										   TYPALIGN_INT));
 }

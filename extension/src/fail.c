@@ -21,7 +21,6 @@ typedef void (*FrameCallback) (void *arg);
 
 static int	read_sqlstate(const char *sqlstate);
 static char *argument(FunctionCallInfo fcinfo, int n);
-static ErrorContextCallback *outer_frames(void);
 static bool is_our_frame(const ErrorContextCallback *frame);
 static bool starts_name(const char *text, const char *name);
 
@@ -39,7 +38,7 @@ shardring_fail(PG_FUNCTION_ARGS)
 	char	   *hint = argument(fcinfo, 3);
 	int			code = read_sqlstate(sqlstate);
 
-	error_context_stack = outer_frames();
+	error_context_stack = fail_outer_frames();
 	ereport(ERROR,
 			(errcode(code),
 			 errmsg_internal("%s", message == NULL ? "" : message),
@@ -81,8 +80,8 @@ argument(FunctionCallInfo fcinfo, int n)
  * those of its kind between two functions go with the inner one.  Were it
  * another, no function would be found to be ours and the whole stack stay.
  */
-static ErrorContextCallback *
-outer_frames(void)
+ErrorContextCallback *
+fail_outer_frames(void)
 {
 	ErrorContextCallback *frame = error_context_stack;
 	ErrorContextCallback *outer = frame;

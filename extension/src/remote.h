@@ -9,6 +9,8 @@
 
 #include "shardring.h"
 
+#include "nodes/pg_list.h"
+
 /* What came back from a server.  "server" is set by the caller. */
 typedef struct RemoteAnswer
 {
@@ -17,12 +19,17 @@ typedef struct RemoteAnswer
 	char	   *error;			/* NULL: none */
 	int			nvalues;		/* columns of the first row */
 	char	  **values;			/* NULL where the column is */
+	List	   *rows;			/* of char *, if all were asked for */
 	double		milliseconds;	/* until the answer or the error */
 } RemoteAnswer;
 
-/* What every server is asked: a statement and its arguments as text. */
+/*
+ * What every server is asked: a statement and its arguments as text.  What
+ * answers with all of its rows, as JSON objects, is run read only.
+ */
 typedef struct RemoteQuestion
 {
+	bool		all_rows;
 	const char *statement;
 	int			narguments;
 	const char *const *arguments;

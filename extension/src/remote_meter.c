@@ -17,8 +17,8 @@
 #endif
 
 /*
- * The limits of one answer.  Every question so far has an answer of one row
- * of less than a kilobyte.
+ * The limits of one answer.  Most questions have an answer of one row of less
+ * than a kilobyte; those of people may have any.
  */
 #define MOST_ROWS		1000
 #define MOST_BYTES		((Size) 1024 * 1024)
@@ -81,14 +81,13 @@ meter_parse(RemoteMeter *meter, PGconn *conn)
 }
 
 /*
- * Counts the row of a result.
+ * Counts a row of that many bytes.
  */
 void
-meter_row(RemoteMeter *meter, const PGresult *result)
+meter_row(RemoteMeter *meter, Size bytes)
 {
 	meter->rows++;
-	for (int i = 0; i < PQnfields(result); i++)
-		meter->bytes += PQgetlength(result, 0, i);
+	meter->bytes += bytes;
 }
 
 /*

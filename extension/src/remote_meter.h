@@ -21,7 +21,7 @@ extern PostgresPollingStatusType meter_connect(RemoteMeter *meter,
 											   PGconn *conn);
 extern bool meter_consume(RemoteMeter *meter, PGconn *conn);
 extern bool meter_parse(RemoteMeter *meter, PGconn *conn);
-extern void meter_row(RemoteMeter *meter, const PGresult *result);
+extern void meter_row(RemoteMeter *meter, Size bytes);
 extern const char *meter_error(const RemoteMeter *meter);
 
 #endif							/* SHARDRING_REMOTE_METER_H */

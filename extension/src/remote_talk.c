@@ -16,6 +16,8 @@
 #include "storage/fd.h"
 #include "storage/latch.h"
 
+#include "remote_rows.h"
+
 /* How often the server checks that we are still connected, ms. */
 #define CHECK_INTERVAL	500
 
@@ -33,6 +35,7 @@ static void talk_ask(Talk *talk);
 static void talk_sent(Talk *talk, TalkPhase phase, int sent);
 static void keep_row(Talk *talk);
 static void keep_values(Talk *talk);
+static void keep_json(Talk *talk);
 static void talk_fail(Talk *talk, const char *error);
 static void talk_end(Talk *talk);
 static void ignore_notice(void *arg, const char *message);
@@ -203,12 +206,14 @@ talk_begin(Talk *talk)
 	else
 		talk_sent(talk, TALK_BEGIN,
 				  PQsendQuery(talk->conn,
-							  psprintf("BEGIN;"
+							  psprintf("BEGIN%s;"
 									   "SET LOCAL search_path = pg_catalog;"
 									   "SET LOCAL statement_timeout = %d;"
 									   "SET LOCAL lock_timeout = %d;"
 									   "SET LOCAL "
 									   "client_connection_check_interval = %d",
+									   talk->question->all_rows ?
+									   " READ ONLY" : "",
 									   left, left, CHECK_INTERVAL)));
 }
 
@@ -348,12 +353,17 @@ talk_sent(Talk *talk, TalkPhase phase, int sent)
 }
 
 /*
- * Counts a row; keeps the first one.
+ * Counts a row; keeps the first one, or each where all are asked for.
  */
 static void
 keep_row(Talk *talk)
 {
-	meter_row(&talk->meter, talk->result);
+	if (talk->question->all_rows)
+	{
+		keep_json(talk);
+		return;
+	}
+	meter_row(&talk->meter, remote_row_bytes(talk->result));
 	if (!talk_says_too_much(talk) && talk->meter.rows == 1)
 		keep_values(talk);
 }
@@ -384,6 +394,26 @@ keep_values(Talk *talk)
 }
 
 /*
+ * Keeps the row as a JSON object; its bytes are those of the object.
+ */
+static void
+keep_json(Talk *talk)
+{
+	const char *error = remote_row_error(talk->result);
+	char	   *row;
+
+	if (error != NULL)
+	{
+		talk_fail(talk, error);
+		return;
+	}
+	row = remote_row_json(talk->result);
+	meter_row(&talk->meter, strlen(row));
+	if (!talk_says_too_much(talk))
+		talk->answer->rows = lappend(talk->answer->rows, row);
+}
+
+/*
  * Ends the conversation because its deadline has passed.
  */
 void
@@ -404,12 +434,15 @@ talk_expire(Talk *talk)
 }
 
 /*
- * Ends the conversation with an error; then there are no values.
+ * Ends the conversation with an error; then there are no values, and no rows
+ * of those that came before.
  */
 static void
 talk_fail(Talk *talk, const char *error)
 {
 	talk->answer->nvalues = 0;
+	list_free_deep(talk->answer->rows);
+	talk->answer->rows = NIL;
 	talk->answer->error = remote_clean_message(error);
 	talk_end(talk);
 }

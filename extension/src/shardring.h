@@ -33,6 +33,10 @@
 
 extern int	setting_remote_timeout;	/* ms */
 
+/* ---------- fail.c ---------- */
+
+extern ErrorContextCallback *fail_outer_frames(void);
+
 /* ---------- env.c: what the pure part needs ---------- */
 
 extern const RingEnv shardring_env;

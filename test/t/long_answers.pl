@@ -126,6 +126,35 @@ foreach my $case (
 }
 is(ask('SELECT 1'), both('1'), 'and then an answer again');
 
+# ---------- all rows ----------
+
+# What both shards say to a query of which all rows are asked for.
+sub ask_all
+{
+	my ($query) = @_;
+	return step($session, 'SELECT a.server, coalesce(a.error,'
+		  . " cardinality(a.rows)::text) FROM shardring_internal.ask_rows("
+		  . "'{a,b}', \$ask\$$query\$ask\$, '{}') AS a");
+}
+
+is(ask_all("SELECT i FROM generate_series(1, $rows) AS i"), both($rows),
+	"all of $rows rows");
+foreach my $case (
+	[ 'more of all rows', "SELECT i FROM generate_series(1, $more) AS i" ],
+	[ 'millions of all rows',
+		'SELECT i FROM generate_series(1, 5000000) AS i' ],
+	[ 'a huge value of a row', "SELECT repeat('x', 500000000)" ],
+	[ 'bytes that are more as JSON',
+		"SELECT repeat(chr(1), $bytes / 2)" ],
+	[ 'names that are more as JSON', 'SELECT '
+		  . join(',', map { sprintf q{NULL AS "%04d%s"}, $_, "\001" x 50 }
+			1 .. 1000) . ' FROM generate_series(1, 1000)' ])
+{
+	my ($what, $query) = @$case;
+	is(ask_all($query), both($too_much), $what);
+	stays_small($what);
+}
+
 # ---------- before it can be asked ----------
 
 sub message
