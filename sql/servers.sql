@@ -40,6 +40,8 @@ SELECT * FROM shardring.push_version('nope', 1);
 SELECT * FROM shardring.drop_version_on_shards('nope', 1);
 SELECT * FROM shardring.prune_on_shards('nope', 1);
 SELECT * FROM shardring.on_shards('nope', 'SELECT 1');
+SELECT * FROM shardring.misplaced('nope');
+SELECT * FROM shardring.misplaced_keys('nope', 'x');
 SELECT * FROM shardring.receive_drop('nope', '{1,NULL,-1,2147483647}');
 -- and NULL, nothing, much and what is not ASCII
 DO $$
@@ -56,6 +58,13 @@ BEGIN
 		'drop_version_on_shards(''empty'', 2)', 'drop_version_on_shards(''empty'', 2147483647)', 'prune_on_shards(''empty'', -1)', 'push_version(''empty'', 1)',
 		'on_shards(NULL, ''SELECT 1'')', 'on_shards(''r'', NULL)', 'on_shards('''', ''SELECT 1'')', 'on_shards(''größe'', ''größe'')',
 		'on_shards(''empty'', ''größe'')', 'on_shards(''empty'', ''SELECT 1'', ''{größe}'')', 'on_shards(''empty'', repeat(''x'', 100000))',
+		'misplaced(NULL)', 'misplaced('''')', 'misplaced(''größe'', ''größe'')', 'misplaced(''empty'')', 'misplaced(''empty'', NULL)',
+		'misplaced_keys(NULL, ''x'')', 'misplaced_keys(''r'', NULL)', 'misplaced_keys(''größe'', ''größe'')', 'misplaced_keys(''empty'', ''x'')',
+		'misplaced_here(NULL, 1)', 'misplaced_here(''r'', NULL)', 'misplaced_here(''r'', 1, ''x'', ''null'')', 'misplaced_here(''r'', 1, ''x'', ''{}'')',
+		'misplaced_keys_here(NULL, 1, ''x'', 1)', 'misplaced_keys_here(''r'', NULL, ''x'', 1)', 'misplaced_keys_here(''r'', 1, NULL, 1)', 'misplaced_keys_here(''r'', 1, ''x'', NULL)',
+		'misplaced_keys_here(''empty'', 1, ''größe'', 1)', 'misplaced_keys_here(''empty'', 1, '''', 1)', 'misplaced_keys_here(''empty'', 1, repeat(''x'', 100000), 1)',
+		'rows_here(NULL, ''x'', ''{}'')', 'rows_here(''r'', NULL, ''{}'')', 'rows_here(''r'', ''x'', NULL)', 'rows_here(''empty'', ''größe'', ''{}'')',
+		'rows_here(''empty'', ''pg_class'', ''{}'', ''[1]'')',
 		'on_shards(''empty'', ''SELECT 1'')', 'drop_version_on_shards(''empty'', 1)', 'prune_on_shards(''empty'', 0)', 'shard_status(''empty'')', 'receive_drop(''empty'', ''{}'')']
 	LOOP
 		BEGIN

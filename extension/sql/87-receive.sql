@@ -72,8 +72,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring_internal.require_expected(jsonb) IS
 	'raises unless this database is one of those meant, by that name or none';
-REVOKE EXECUTE ON FUNCTION shardring_internal.require_expected(jsonb)
-	FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.try_activate(
 	ring text, version integer, expected_active integer)
