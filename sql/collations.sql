@@ -76,7 +76,9 @@ FROM (VALUES
 	('text', 'from_shard', '{s,S}'),
 	('text', 'to_shard', '{v,V}'),
 	('text', 'server', '{s,S}'),
+	('text', 'relation', '{collations.keys,collations.KEYS}'),
 	('text', 'key', '{a,A}'),
+	('text', 'key_column', '{k,K}'),
 	('text', 'hash', '{md5,MD5,fnv1a}'),
 	('text', 'key_type', '{text,TEXT}'),
 	('text', 'position_expression', '{NULL}'),
@@ -121,7 +123,14 @@ FROM (VALUES
 	('shardring_internal.shard_answer[]', NULL, ARRAY[(
 		SELECT array_agg(ROW(s, i, s, ARRAY[s], '15', NULL, NULL, 1, NULL,
 			'{1}', 1, 7, i, s, '1 s')::shardring_internal.shard_answer)::text
-		FROM unnest('{s,t,u,v}'::text[]) WITH ORDINALITY AS u (s, i))])
+		FROM unnest('{s,t,u,v}'::text[]) WITH ORDINALITY AS u (s, i))]),
+	('shardring_internal.guard_answer[]', NULL, ARRAY[(
+		SELECT array_agg(ROW(s, i, s, false, NULL)::shardring_internal.guard_answer)::text
+		FROM unnest('{s,t,u,v}'::text[]) WITH ORDINALITY AS u (s, i))]),
+	('shardring_internal.table_answer[]', NULL, ARRAY[(
+		SELECT array_agg(ROW(s, i, true, NULL, 'collations.keys', s, true, i, NULL)
+			::shardring_internal.table_answer)::text
+		FROM unnest('{s,S,k}'::text[]) WITH ORDINALITY AS u (s, i))])
 	) AS l (type, argument, list), unnest(l.list) AS v (value);
 
 -- The ways to pass them: as literals and from columns of a table, as they are

@@ -306,6 +306,24 @@ WHERE shardring.shard_for('two', i::text) = 'here';
 INSERT INTO "Odd schema"."Tür % _" SELECT i FROM generate_series(1, 100) AS i;
 \set VERBOSITY default
 SELECT count(*) > 10 AS some FROM "Odd schema"."Tür % _";
+-- it is dropped as often, but no trigger of others is
+BEGIN;
+SELECT shardring.drop_guard('"Odd schema"."Tür % _"'), shardring.drop_guard('"Odd schema"."Tür % _"');
+SELECT count(*) FROM pg_trigger WHERE tgrelid = '"Odd schema"."Tür % _"'::regclass;
+CREATE TRIGGER zz_guard BEFORE UPDATE ON "Odd schema"."Tür % _"
+	FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger();
+SELECT shardring.drop_guard('"Odd schema"."Tür % _"');
+SELECT tgname FROM pg_trigger WHERE tgrelid = '"Odd schema"."Tür % _"'::regclass;
+ROLLBACK;
+-- guards are what says which tables belong to a ring
+SELECT relation, key_column, enabled, rows, bytes >= 8192 AS bytes FROM shardring.guarded_tables('two');
+ANALYZE "Odd schema"."Tür % _";
+ALTER TABLE "Odd schema"."Tür % _" DISABLE TRIGGER zz_guard;
+SELECT relation, key_column, enabled, rows > 10 AS rows FROM shardring.guarded_tables('two');
+ALTER TABLE "Odd schema"."Tür % _" ENABLE REPLICA TRIGGER zz_guard;
+SELECT relation, key_column, enabled FROM shardring.guarded_tables('two');
+ALTER TABLE "Odd schema"."Tür % _" ENABLE TRIGGER zz_guard;
+SELECT count(*) FROM shardring.guarded_tables('tw');
 -- but not for another ring or column
 SELECT shardring.create_ring('other'), shardring.add_group('other', 'a', '{here}'),
 	shardring.activate('other');
@@ -428,12 +446,12 @@ CREATE ROLE regress_shardring_owner;
 ALTER TABLE pooled OWNER TO regress_shardring_owner;
 DROP TRIGGER zz_guard ON pooled;
 GRANT EXECUTE ON FUNCTION shardring.add_guard, shardring_internal.require_this_shard,
-	shardring_internal.require_guardable TO regress_shardring_owner;
+	shardring_internal.require_guardable, shardring_internal.make_guard, shardring_internal.refuse_other_trigger TO regress_shardring_owner;
 SET ROLE regress_shardring_owner;
 SELECT shardring.add_guard('other', 'pooled', 'k');
 RESET ROLE;
 REVOKE EXECUTE ON FUNCTION shardring.add_guard, shardring_internal.require_this_shard,
-	shardring_internal.require_guardable FROM regress_shardring_owner;
+	shardring_internal.require_guardable, shardring_internal.make_guard, shardring_internal.refuse_other_trigger FROM regress_shardring_owner;
 ALTER TABLE pooled OWNER TO CURRENT_USER;
 DROP ROLE regress_shardring_owner;
 :reset_it;

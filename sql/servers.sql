@@ -65,7 +65,14 @@ BEGIN
 		'misplaced_keys_here(''empty'', 1, ''größe'', 1)', 'misplaced_keys_here(''empty'', 1, '''', 1)', 'misplaced_keys_here(''empty'', 1, repeat(''x'', 100000), 1)',
 		'rows_here(NULL, ''x'', ''{}'')', 'rows_here(''r'', NULL, ''{}'')', 'rows_here(''r'', ''x'', NULL)', 'rows_here(''empty'', ''größe'', ''{}'')',
 		'rows_here(''empty'', ''pg_class'', ''{}'', ''[1]'')',
-		'on_shards(''empty'', ''SELECT 1'')', 'drop_version_on_shards(''empty'', 1)', 'prune_on_shards(''empty'', 0)', 'shard_status(''empty'')', 'receive_drop(''empty'', ''{}'')']
+		'on_shards(''empty'', ''SELECT 1'')', 'drop_version_on_shards(''empty'', 1)', 'prune_on_shards(''empty'', 0)', 'shard_status(''empty'')', 'receive_drop(''empty'', ''{}'')',
+		'guard_table(NULL, ''a.b'', ''k'')', 'guard_table(''r'', NULL, ''k'')', 'guard_table(''r'', ''a.b'', NULL)', 'guard_table(''r'', ''b'', ''k'')',
+		'guard_table(''r'', '''', ''k'')', 'guard_table(''r'', repeat(''x'', 100000), ''k'')', 'guard_table(''größe'', ''a.größe'', ''k'')',
+		'guard_table(''empty'', ''a."größe"'', '''')', 'check_guard(NULL, ''a.b'', ''k'')', 'check_guard(''r'', NULL, ''k'')', 'check_guard(''r'', ''a.b'', NULL)',
+		'receive_guard(NULL, ''a.b'', ''k'', true, ''{}'')', 'receive_guard(''r'', NULL, ''k'', true, ''{}'')', 'receive_guard(''r'', ''a.b'', NULL, true, ''{}'')',
+		'receive_guard(''r'', ''a.b'', ''k'', NULL, ''{}'')', 'receive_guard(''r'', ''a.b'', ''k'', true, NULL)', 'receive_guard(''r'', ''a.b'', ''k'', true, ''[1]'')',
+		'drop_guard(NULL)', 'drop_guard(0)', 'tables(NULL)', 'tables('''')', 'tables(repeat(''x'', 100000))', 'tables(''größe'')', 'tables(''empty'')',
+		'guarded_tables(NULL)', 'guarded_tables(repeat(''größe'', 100000))']
 	LOOP
 		BEGIN
 			IF call ~ 'empty' THEN
@@ -86,6 +93,16 @@ SELECT i.shard, i.system_identifier > 0 AS system, i.database_oid = (SELECT oid 
 RESET ROLE;
 RESET shardring.shard;
 SELECT shard FROM shardring.shard_identity();
+-- what a shard says when it is asked whether a table could be guarded
+SELECT r, left(n, 30) AS n, c.guarded, left(c.problem, 60) AS problem, c.hint FROM (VALUES ('nope', ''), ('nope', '.'), ('nope', 'größe'), ('nope', 'a.b.c.d'), ('größe', 'a."größe"'),
+	('', repeat('x', 100000)), ('nope', 'pg_catalog.pg_class')) AS v (r, n)
+	CROSS JOIN LATERAL shardring.check_guard(r, n, 'relname') AS c;
+-- and what it could say when it is asked for its tables
+SELECT a, shardring_internal.read_tables(a) FROM unnest(ARRAY[NULL, '', '{}', '[]', '[1]', 'null', '[{"relation": "a.b"}]',
+	'[{"relation": "a.b", "key_column": "k\n", "enabled": true, "rows": 1, "bytes": null}]', '[{"relation": "a.b", "key_column": "k", "enabled": 7}]',
+	'[{"relation": "a.b", "key_column": "k", "enabled": true, "rows": -1}]', '[{"relation": "a.b", "key_column": "k", "enabled": true, "bytes": 1e15}]',
+	'[{"relation": "a.b", "key_column": "k", "enabled": true, "bytes": 1e30}]']) AS a;
+SELECT length(shardring_internal.read_tables(jsonb_build_array(jsonb_build_object('relation', repeat('ö', 1000), 'key_column', repeat('ö', 1000), 'enabled', true))::text)::text);
 -- in a line of 80 columns
 SELECT shardring_internal.shard_problem(e, h, a, f, 2, 'f') FROM (VALUES
 	(NULL, NULL, 2, 'f'), ('connection to server on socket "/x/y" failed: FATAL:  no', NULL, NULL, NULL), (repeat('é', 50), NULL, NULL, NULL),

@@ -22,16 +22,48 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
-DECLARE
-	/* between arguments of a trigger; '\x00' is a matter of settings */
-	zero bytea := decode('00', 'hex');
-	other text;
 BEGIN
 	PERFORM shardring_internal.refuse_null(
 		'ring', ring, 'relation', relation::text, 'key_column', key_column);
 	PERFORM shardring_internal.require_ring(ring);
 	PERFORM shardring_internal.require_this_shard(ring);
+	PERFORM shardring_internal.make_guard(ring, relation, key_column);
+END
+$body$;
+COMMENT ON FUNCTION shardring.add_guard(text, regclass, name) IS
+	'guards a table of this shard: trigger zz_guard; may be repeated';
+REVOKE EXECUTE ON FUNCTION shardring.add_guard(text, regclass, name)
+	FROM PUBLIC;
+
+/* Drops what add_guard made, and no trigger of others. */
+CREATE FUNCTION shardring.drop_guard(relation regclass) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	PERFORM shardring_internal.refuse_null('relation', relation::text);
+	IF EXISTS (SELECT FROM pg_trigger AS t
+			   WHERE t.tgrelid = relation AND t.tgname = 'zz_guard'
+				   AND t.tgfoid = 'shardring.guard()'::regprocedure)
+	THEN
+		EXECUTE format('DROP TRIGGER zz_guard ON %s', relation);
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring.drop_guard(regclass) IS
+	'drops the guard of a table of this shard, if there is one';
+REVOKE EXECUTE ON FUNCTION shardring.drop_guard(regclass) FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.make_guard(
+	ring text, relation regclass, key_column name)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
 	PERFORM shardring_internal.require_guardable(relation, key_column);
+	PERFORM shardring_internal.refuse_other_trigger(
+		ring, relation, key_column);
 	IF NOT EXISTS (SELECT FROM pg_trigger AS t
 				   WHERE t.tgrelid = relation AND t.tgname = 'zz_guard')
 	THEN
@@ -39,22 +71,6 @@ BEGIN
 			'CREATE TRIGGER zz_guard BEFORE INSERT OR UPDATE OR DELETE ON %s '
 			'FOR EACH ROW EXECUTE FUNCTION shardring.guard(%L, %L)',
 			relation, ring, key_column);
-	END IF;
-	SELECT pg_get_triggerdef(t.oid) INTO other
-	FROM pg_trigger AS t
-	WHERE t.tgrelid = relation AND t.tgname = 'zz_guard'
-		AND (t.tgfoid <> 'shardring.guard()'::regprocedure
-			 /* BEFORE, FOR EACH ROW, all three; see catalog/pg_trigger.h */
-			 OR t.tgtype <> 31 OR t.tgqual IS NOT NULL
-			 OR t.tgattr <> ''::int2vector
-			 OR t.tgargs <> convert_to(ring, getdatabaseencoding()) || zero
-				 || convert_to(key_column, getdatabaseencoding()) || zero);
-	IF FOUND THEN
-		RAISE EXCEPTION 'table % already has another trigger "zz_guard"',
-			relation
-			USING ERRCODE = 'duplicate_object',
-			DETAIL = format('Its definition is: %s.', other),
-			HINT = format('DROP TRIGGER zz_guard ON %s;', relation);
 	END IF;
 	/* one that is enabled ALWAYS stays so */
 	IF EXISTS (SELECT FROM pg_trigger AS t
@@ -65,10 +81,44 @@ BEGIN
 	END IF;
 END
 $body$;
-COMMENT ON FUNCTION shardring.add_guard(text, regclass, name) IS
-	'guards a table of this shard: trigger zz_guard; may be repeated';
-REVOKE EXECUTE ON FUNCTION shardring.add_guard(text, regclass, name)
-	FROM PUBLIC;
+COMMENT ON FUNCTION shardring_internal.make_guard(text, regclass, name) IS
+	'makes the guard of a table, and enables it';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.make_guard(text, regclass, name) FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.refuse_other_trigger(
+	ring text, relation regclass, key_column name)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	/* between arguments of a trigger; '\x00' is a matter of settings */
+	zero bytea := decode('00', 'hex');
+	other text;
+BEGIN
+	SELECT pg_get_triggerdef(t.oid) INTO other
+	FROM pg_trigger AS t
+	WHERE t.tgrelid = relation AND t.tgname = 'zz_guard'
+		AND (t.tgfoid <> 'shardring.guard()'::regprocedure
+			 /* BEFORE, FOR EACH ROW, all three; see catalog/pg_trigger.h */
+			 OR t.tgtype <> 31 OR t.tgqual IS NOT NULL
+			 OR t.tgattr <> ''::int2vector
+			 OR t.tgargs <> convert_to(ring, getdatabaseencoding()) || zero
+				 || convert_to(key_column, getdatabaseencoding()) || zero);
+	IF FOUND THEN
+		PERFORM shardring_internal.fail('42710', format(
+			'table %s already has another trigger "zz_guard"', relation),
+			detail => format('Its definition is: %s.', other),
+			hint => format('DROP TRIGGER zz_guard ON %s;', relation));
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring_internal.refuse_other_trigger(text, regclass, name) IS
+	'raises when a table has a guard of another kind, ring or column';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.refuse_other_trigger(text, regclass, name) FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.require_this_shard(ring text)
 RETURNS void
@@ -123,7 +173,10 @@ BEGIN
 	SELECT c.* INTO STRICT guarded FROM pg_class AS c WHERE c.oid = relation;
 	SELECT a.* INTO STRICT key FROM pg_attribute AS a
 	WHERE a.attrelid = relation AND a.attname = key_column COLLATE "C";
-	IF guarded.relkind <> 'r' OR guarded.relpersistence = 't' THEN
+	/* FirstNormalObjectId: no triggers on system catalogs */
+	IF guarded.relkind <> 'r' OR guarded.relpersistence = 't'
+		OR guarded.oid < 16384
+	THEN
 		RAISE EXCEPTION 'relation % cannot be guarded', relation
 			USING ERRCODE = 'feature_not_supported',
 			DETAIL = 'Only ordinary tables that are not temporary can be '

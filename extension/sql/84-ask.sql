@@ -111,7 +111,8 @@ COMMENT ON COLUMN shardring_internal.shard_answer.round_trip IS
 /*
  * A database has one name, so servers that give the same database and the
  * same name are one.  Those that give the same database and another name are
- * a primary and a copy of it that was promoted.
+ * a primary and a copy of it that was promoted.  Shards that only drafts have
+ * have no number, and are on the server of their name.
  */
 CREATE FUNCTION shardring_internal.ask_shards(
 	ring text, shards text[], fingerprints boolean)
@@ -122,10 +123,12 @@ AS $body$
 BEGIN
 	RETURN QUERY
 		WITH target AS (
-			SELECT s.shard, s.number, coalesce(s.server, s.shard) AS server
-			FROM shardring.shard AS s
-			WHERE s.ring = ask_shards.ring COLLATE "C"
-				AND s.shard = ANY (shards COLLATE "C")),
+			SELECT n.shard, s.number, coalesce(s.server, n.shard) AS server
+			FROM (SELECT DISTINCT u.shard COLLATE "C" AS shard
+				  FROM unnest(shards) AS u (shard)) AS n
+				LEFT JOIN shardring.shard AS s
+					ON s.ring = ask_shards.ring COLLATE "C"
+						AND s.shard = n.shard),
 		place AS (
 			SELECT p.server, array_agg(p.shard ORDER BY p.number) AS names
 			FROM (SELECT t.shard, t.number, t.server FROM target AS t
@@ -158,7 +161,7 @@ BEGIN
 		FROM target AS t
 			JOIN place AS p ON p.server = t.server
 			JOIN answer AS a ON a.server = t.server
-		ORDER BY t.number;
+		ORDER BY t.number, t.shard;
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.ask_shards(text, text[], boolean) IS

@@ -61,7 +61,6 @@ COMMENT ON FUNCTION shardring.shard_details(text) IS
 	'asks all shards at once, and returns everything they answer';
 REVOKE EXECUTE ON FUNCTION shardring.shard_details(text) FROM PUBLIC;
 
-/* To be read in a line of 80 columns; libpq says where before it says why. */
 CREATE FUNCTION shardring_internal.shard_problem(
 	error text, hint text, active_version integer, fingerprint text,
 	our_version integer, our_fingerprint text)
@@ -69,14 +68,9 @@ RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
-DECLARE
-	why text := regexp_replace(
-		error COLLATE "C",
-		'^connection to server .* failed: (FATAL: +)?', '');
 BEGIN
 	RETURN CASE
-		WHEN length(why) > 40 THEN left(why, 37) || '...'
-		WHEN why IS NOT NULL THEN why
+		WHEN error IS NOT NULL THEN shardring_internal.short_error(error, 40)
 		WHEN hint IS NOT NULL THEN 'shardring.shard is not set'
 		WHEN active_version IS DISTINCT FROM our_version THEN
 			coalesce('the map has version ' || our_version,
@@ -91,3 +85,22 @@ COMMENT ON FUNCTION shardring_internal.shard_problem(
 REVOKE EXECUTE ON FUNCTION shardring_internal.shard_problem(
 	text, text, integer, text, integer, text) FROM PUBLIC;
 
+/* For a line of 80 columns; libpq says where before it says why. */
+CREATE FUNCTION shardring_internal.short_error(error text, width integer)
+RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	why text := regexp_replace(
+		error COLLATE "C",
+		'^connection to server .* failed: (FATAL: +)?', '');
+BEGIN
+	RETURN CASE WHEN length(why) > width THEN left(why, width - 3) || '...'
+		ELSE why END;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.short_error(text, integer) IS
+	'what another server says, cut to a number of characters';
+REVOKE EXECUTE ON FUNCTION shardring_internal.short_error(text, integer)
+	FROM PUBLIC;

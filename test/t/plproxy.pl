@@ -24,6 +24,13 @@ sub on_proxy
 	return $proxy->safe_psql('postgres', @_);
 }
 
+sub guard_table
+{
+	return on_proxy(q{
+		SELECT g.* FROM shardring.guard_table('orders', 'public.held', 'key')
+			AS g});
+}
+
 sub sqlstate
 {
 	my ($node, $sql) = @_;
@@ -44,12 +51,7 @@ is(sqlstate($proxy, q{SELECT shardring.plproxy_sync('orders')}),
 	'55000', 'no partitions before a version is active');
 on_proxy(q{SELECT shardring.activate('orders')});
 
-is( on_proxy(q{
-		SELECT p.shard, p.ok, p.error, p.active_version
-		FROM shardring.push_version('orders', 1, activate => true) AS p}),
-	"s0|t||1\ns1|t||1\ns2|t||1",
-	'the version is pushed to all shards');
-Shards::add_guard($_) for values %shard;
+is(guard_table(), "s0|t|\ns1|t|\ns2|t|", 'all shards are guarded');
 
 # ---------- the server of PL/Proxy ----------
 
@@ -274,8 +276,9 @@ $shard{s3} = new_shard('s3');
 add_address($proxy, $shard{s3});
 on_proxy(q{
 	SELECT shardring.draft_version('orders');
-	SELECT shardring.add_group('orders', 'g3', ARRAY['s3']);
-	SELECT shardring.seal('orders')});
+	SELECT shardring.add_group('orders', 'g3', ARRAY['s3'])});
+like(guard_table(), qr/^(?:s\d\|t\|\n)+s3\|t\|$/, 'the guard of s3');
+on_proxy(q{SELECT shardring.seal('orders')});
 my $writers = start_writers();
 switch_to(1, 2, [qw(s0 s1 s2)], ['s3']);
 stop_writers($writers);
@@ -316,8 +319,9 @@ add_address($proxy, $shard{s4});
 on_proxy(q{
 	TRUNCATE refused;
 	SELECT shardring.draft_version('orders');
-	SELECT shardring.add_group('orders', 'g4', ARRAY['s4']);
-	SELECT shardring.seal('orders')});
+	SELECT shardring.add_group('orders', 'g4', ARRAY['s4'])});
+like(guard_table(), qr/^(?:s\d\|t\|\n)+s4\|t\|$/, 'the guard of s4');
+on_proxy(q{SELECT shardring.seal('orders')});
 $writers = start_writers();
 switch_to(2, 3, [qw(s0 s1 s2 s3)],
 	['s4'], sub { kill_and_restart($shard{s1}) });

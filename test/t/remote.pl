@@ -375,7 +375,8 @@ is(on_main(sprintf $push, 3, '3'),
 my @of_a_monitor = (
 	(map { "EXECUTE ON FUNCTION $_" } qw(shardring.probe
 		shardring.shard_status shardring.shard_details
-		shardring_internal.shard_problem shardring_internal.ask_shards
+		shardring_internal.shard_problem shardring_internal.short_error
+		shardring_internal.ask_shards
 		shardring_internal.ask_identities shardring_internal.ask_servers)),
 	'INSERT ON shardring.shard_probe', 'UPDATE ON shardring.shard_probe');
 on_main('CREATE ROLE monitor LOGIN');
@@ -389,7 +390,9 @@ for my $call (q{shard_status('orders')}, q{shard_details('orders')},
 	q{probe('orders')}, q{push_version('orders', 1)},
 	q{drop_version_on_shards('orders', 1)}, q{prune_on_shards('orders', 1)},
 	q{plproxy_sync('orders')}, q{receive_version('{}', false)},
-	q{receive_drop('orders', '{1}')})
+	q{receive_drop('orders', '{1}')}, q{guard_table('orders', 'a.b', 'k')},
+	q{tables('orders')}, q{check_guard('orders', 'a.b', 'k')},
+	q{receive_guard('orders', 'a.b', 'k', true, '{}')}, q{drop_guard(0)})
 {
 	is(sqlstate("SET SESSION AUTHORIZATION stranger; SELECT shardring.$call"),
 		'42501', "not for PUBLIC: $call");
