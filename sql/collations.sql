@@ -32,7 +32,7 @@ DECLARE
 	name text;
 	old text;
 BEGIN
-	FOREACH name IN ARRAY '{s,t,u,v}'::text[] LOOP
+	FOREACH name IN ARRAY '{s,t,u,v,p,q}'::text[] LOOP
 		EXECUTE format('CREATE SERVER %I FOREIGN DATA WRAPPER nowhere OPTIONS '
 			'(host %L, port %L)', name, '/nowhere/' || name, '1');
 	END LOOP;
@@ -47,6 +47,7 @@ BEGIN
 	PERFORM shardring.draft_version('r');
 	PERFORM shardring.pin('r', 42, 'g');
 	PERFORM shardring.add_group('r', 'k', '{w}');
+	PERFORM shardring.add_router('r', 'q');
 	FOR i IN 1 .. 3 LOOP
 		PERFORM shardring.probe('r');
 	END LOOP;
@@ -75,7 +76,7 @@ FROM (VALUES
 	('text', 'shard', '{s,S}'),
 	('text', 'from_shard', '{s,S}'),
 	('text', 'to_shard', '{v,V}'),
-	('text', 'server', '{s,S}'),
+	('text', 'server', '{s,S,p,q,Q}'),
 	('text', 'relation', '{collations.keys,collations.KEYS}'),
 	('text', 'key', '{a,A}'),
 	('text', 'key_column', '{k,K}'),
@@ -186,6 +187,7 @@ FROM (SELECT to_jsonb(t) FROM shardring.ring AS t
 	UNION ALL SELECT to_jsonb(t) FROM shardring.shard AS t
 	UNION ALL SELECT to_jsonb(t) FROM shardring.activation AS t
 	UNION ALL SELECT to_jsonb(t) FROM shardring.shard_probe AS t
+	UNION ALL SELECT to_jsonb(t) FROM shardring.router AS t
 	UNION ALL SELECT to_jsonb(t) FROM (SELECT srvname, srvoptions FROM pg_foreign_server) AS t
 	) AS r (row), LATERAL (SELECT r.row - '{created_at,sealed_at,activated_at,failed_at}'::text[]) AS l (line);
 

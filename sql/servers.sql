@@ -72,7 +72,7 @@ BEGIN
 		'receive_guard(NULL, ''a.b'', ''k'', true, ''{}'')', 'receive_guard(''r'', NULL, ''k'', true, ''{}'')', 'receive_guard(''r'', ''a.b'', NULL, true, ''{}'')',
 		'receive_guard(''r'', ''a.b'', ''k'', NULL, ''{}'')', 'receive_guard(''r'', ''a.b'', ''k'', true, NULL)', 'receive_guard(''r'', ''a.b'', ''k'', true, ''[1]'')',
 		'drop_guard(NULL)', 'drop_guard(0)', 'tables(NULL)', 'tables('''')', 'tables(repeat(''x'', 100000))', 'tables(''größe'')', 'tables(''empty'')',
-		'guarded_tables(NULL)', 'guarded_tables(repeat(''größe'', 100000))']
+		'add_router(''empty'', repeat(''ö'', 100000))', 'remove_router(''empty'', ''größe'')', 'guarded_tables(NULL)', 'guarded_tables(repeat(''größe'', 100000))']
 	LOOP
 		BEGIN
 			IF call ~ 'empty' THEN

@@ -37,6 +37,7 @@ BEGIN
 		UNION SELECT s.ring FROM shardring.shard AS s
 		UNION SELECT a.ring FROM shardring.activation AS a
 		UNION SELECT p.ring FROM shardring.shard_probe AS p
+		UNION SELECT u.ring FROM shardring.router AS u
 		ORDER BY 1
 	LOOP
 		CONTINUE WHEN one <> problems.ring COLLATE "C";

@@ -78,7 +78,7 @@ CREATE TYPE shardring_internal.shard_answer AS
 COMMENT ON TYPE shardring_internal.shard_answer IS
 	'what a shard says when it is asked';
 COMMENT ON COLUMN shardring_internal.shard_answer.shard IS
-	'name of the shard';
+	'name of the shard; NULL: a router';
 COMMENT ON COLUMN shardring_internal.shard_answer.number IS
 	'number of the shard';
 COMMENT ON COLUMN shardring_internal.shard_answer.server IS
@@ -112,10 +112,11 @@ COMMENT ON COLUMN shardring_internal.shard_answer.round_trip IS
  * A database has one name, so servers that give the same database and the
  * same name are one.  Those that give the same database and another name are
  * a primary and a copy of it that was promoted.  Shards that only drafts have
- * have no number, and are on the server of their name.
+ * have no number, and are on the server of their name.  A router is a row
+ * without a shard; it must not say that it is one.
  */
 CREATE FUNCTION shardring_internal.ask_shards(
-	ring text, shards text[], fingerprints boolean)
+	ring text, shards text[], routers boolean, fingerprints boolean)
 RETURNS SETOF shardring_internal.shard_answer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp
@@ -128,9 +129,12 @@ BEGIN
 				  FROM unnest(shards) AS u (shard)) AS n
 				LEFT JOIN shardring.shard AS s
 					ON s.ring = ask_shards.ring COLLATE "C"
-						AND s.shard = n.shard),
+						AND s.shard = n.shard
+			UNION ALL SELECT NULL, NULL, r.server FROM shardring.router AS r
+			WHERE routers AND r.ring = ask_shards.ring COLLATE "C"),
 		place AS (
-			SELECT p.server, array_agg(p.shard ORDER BY p.number) AS names
+			SELECT p.server, array_remove(
+				array_agg(p.shard ORDER BY p.number), NULL) AS names
 			FROM (SELECT t.shard, t.number, t.server FROM target AS t
 				  UNION SELECT l.shard, l.number, l.server
 				  FROM shardring.live_shards(ask_shards.ring) AS l) AS p
@@ -149,7 +153,7 @@ BEGIN
 				WHEN a.one <> a.another THEN format(
 					'same database as server "%s"',
 					CASE a.server WHEN a.one THEN a.another ELSE a.one END)
-				WHEN a.shard <> ALL (p.names)
+				WHEN a.shard IS NOT NULL AND a.shard <> ALL (p.names)
 				THEN format('the server is shard "%s"',
 					regexp_replace(a.shard, '[[:cntrl:]]', ' ', 'g')) END,
 			CASE WHEN a.error IS NULL AND a.shard IS NULL
@@ -161,13 +165,15 @@ BEGIN
 		FROM target AS t
 			JOIN place AS p ON p.server = t.server
 			JOIN answer AS a ON a.server = t.server
-		ORDER BY t.number, t.shard;
+		ORDER BY t.number, t.shard, t.server;
 END
 $body$;
-COMMENT ON FUNCTION shardring_internal.ask_shards(text, text[], boolean) IS
-	'asks shards at once which versions they have, and which shards they are';
+COMMENT ON FUNCTION
+	shardring_internal.ask_shards(text, text[], boolean, boolean) IS
+	'asks which versions they have, and which shards they are, all at once';
 REVOKE EXECUTE ON FUNCTION
-	shardring_internal.ask_shards(text, text[], boolean) FROM PUBLIC;
+	shardring_internal.ask_shards(text, text[], boolean, boolean)
+	FROM PUBLIC;
 
 /*
  * The fingerprint is computed by the shard from its rows, so that altered

@@ -4,18 +4,20 @@
  */
 
 CREATE FUNCTION shardring.shard_status(ring text)
-RETURNS TABLE (shard text, in_sync boolean, version integer, problem text)
+RETURNS TABLE (shard text, in_sync boolean, version integer, problem text,
+	router text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	RETURN QUERY
-		SELECT d.shard, d.in_sync, d.active_version, d.problem
+		SELECT d.shard, d.in_sync, d.active_version, d.problem,
+			CASE WHEN d.shard IS NULL THEN d.server END
 		FROM shardring.shard_details(ring) AS d;
 END
 $body$;
 COMMENT ON FUNCTION shardring.shard_status(text) IS
-	'asks all shards at once which version they have active';
+	'asks all shards and routers at once which version they have active';
 REVOKE EXECUTE ON FUNCTION shardring.shard_status(text) FROM PUBLIC;
 
 /* Leftovers do no harm: a shard that has some is in sync all the same. */
@@ -44,7 +46,8 @@ BEGIN
 			date_trunc('milliseconds', a.round_trip)
 		FROM shardring_internal.ask_shards(
 				ring, ARRAY(SELECT s.shard
-							FROM shardring.live_shards(ring) AS s), true) AS a
+							FROM shardring.live_shards(ring) AS s),
+				true, true) AS a
 			CROSS JOIN LATERAL (SELECT CASE WHEN a.error IS NULL THEN ARRAY(
 				SELECT v.version FROM unnest(a.versions) AS v (version)
 				WHERE NOT EXISTS (SELECT FROM shardring.ring_version AS k
@@ -54,11 +57,11 @@ BEGIN
 			CROSS JOIN LATERAL (SELECT shardring_internal.shard_problem(
 				a.error, a.hint, a.active_version, a.fingerprint,
 				ours.active_version, ours.fingerprint)) AS p (problem)
-		ORDER BY a.number;
+		ORDER BY a.number, a.server;
 END
 $body$;
 COMMENT ON FUNCTION shardring.shard_details(text) IS
-	'asks all shards at once, and returns everything they answer';
+	'asks all shards and routers, and returns everything they answer';
 REVOKE EXECUTE ON FUNCTION shardring.shard_details(text) FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.shard_problem(
@@ -70,7 +73,7 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	RETURN CASE
-		WHEN error IS NOT NULL THEN shardring_internal.short_error(error, 40)
+		WHEN error IS NOT NULL THEN shardring_internal.short_error(error, 35)
 		WHEN hint IS NOT NULL THEN 'shardring.shard is not set'
 		WHEN active_version IS DISTINCT FROM our_version THEN
 			coalesce('the map has version ' || our_version,

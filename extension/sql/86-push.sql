@@ -6,13 +6,14 @@
 /*
  * The shards are asked first: who each of them is, and, before anything is
  * activated, which version it has.  The ones that are not who they should be
- * are not told anything.
+ * are not told anything.  Routers are activated after the shards, so that they
+ * send no key to where it is not yet taken.
  */
 CREATE FUNCTION shardring.push_version(
 	ring text, version integer, shards text[] DEFAULT NULL,
 	activate boolean DEFAULT false, expected_active integer DEFAULT NULL)
 RETURNS TABLE (shard text, ok boolean, error text, active_version integer,
-	fingerprint text)
+	fingerprint text, router text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -29,27 +30,23 @@ BEGIN
 		SELECT a FROM shardring_internal.ask_shards(
 			ring, targets || CASE WHEN activate THEN
 				shardring_internal.shards_involved(ring, version) END,
-			false) AS a);
+			shards IS NULL, false) AS a);
 	IF activate THEN
 		PERFORM shardring_internal.require_order(
 			ring, version, targets, shards IS NULL, answers);
 	END IF;
+	IF shards IS NULL AND NOT activate THEN
+		targets := targets || NULL::text;
+	END IF;
 	RETURN QUERY
-		SELECT t.shard,
-			t.error IS NULL AND t.hint IS NULL AND s.error IS NULL
-				AND s.fingerprint IS NOT DISTINCT FROM document
-					->> 'fingerprint'
-				AND (s.active_version IS NOT DISTINCT FROM
-					 push_version.version OR NOT push_version.activate),
-			coalesce(t.error, s.error,
-					 'shardring.shard is not set there: ' || t.hint),
-			s.active_version, s.fingerprint
-		FROM unnest(answers) AS t
-			LEFT JOIN shardring_internal.send_version(
-				answers, targets, document, activate, expected_active) AS s
-				ON s.server = t.server AND t.error IS NULL
-		WHERE t.shard = ANY (targets COLLATE "C")
-		ORDER BY t.number;
+		SELECT p.* FROM shardring_internal.push_to(
+			answers, targets, document, activate, expected_active) AS p;
+	IF shards IS NULL AND activate THEN
+		RETURN QUERY
+			SELECT p.* FROM shardring_internal.push_to(
+				answers, ARRAY[NULL::text], document, activate,
+				expected_active) AS p;
+	END IF;
 END
 $body$;
 COMMENT ON FUNCTION
@@ -57,6 +54,42 @@ COMMENT ON FUNCTION
 	'imports a version on shards, all at once, and activates it on request';
 REVOKE EXECUTE ON FUNCTION
 	shardring.push_version(text, integer, text[], boolean, integer)
+	FROM PUBLIC;
+
+/* In a list of shards, NULL stands for the routers. */
+CREATE FUNCTION shardring_internal.push_to(
+	answers shardring_internal.shard_answer[], targets text[], document jsonb,
+	activate boolean, expected_active integer)
+RETURNS TABLE (shard text, ok boolean, error text, active_version integer,
+	fingerprint text, router text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	RETURN QUERY
+		SELECT t.shard,
+			t.error IS NULL AND t.hint IS NULL AND s.error IS NULL
+				AND s.fingerprint IS NOT DISTINCT FROM document
+					->> 'fingerprint'
+				AND (s.active_version IS NOT DISTINCT FROM
+					 (document ->> 'version')::integer OR NOT activate),
+			coalesce(t.error, s.error,
+					 'shardring.shard is not set there: ' || t.hint),
+			s.active_version, s.fingerprint,
+			CASE WHEN t.shard IS NULL THEN t.server END
+		FROM unnest(answers) AS t
+			LEFT JOIN shardring_internal.send_version(
+				answers, targets, document, activate, expected_active) AS s
+				ON s.server = t.server AND t.error IS NULL
+		WHERE array_position(targets COLLATE "C", t.shard) IS NOT NULL
+		ORDER BY t.number, t.server;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.push_to(
+	shardring_internal.shard_answer[], text[], jsonb, boolean, integer) IS
+	'pushes to those of these shards that are who they should be';
+REVOKE EXECUTE ON FUNCTION shardring_internal.push_to(
+	shardring_internal.shard_answer[], text[], jsonb, boolean, integer)
 	FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.push_targets(
@@ -291,7 +324,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT coalesce(array_agg(s.server ORDER BY s.server), '{}')
 	FROM (SELECT DISTINCT a.server FROM unnest(answers) AS a
-		  WHERE a.error IS NULL AND a.shard = ANY (shards)) AS s;
+		  WHERE a.error IS NULL
+			  AND array_position(shards COLLATE "C", a.shard) IS NOT NULL)
+		AS s;
 END;
 COMMENT ON FUNCTION shardring_internal.sound_servers(
 	shardring_internal.shard_answer[], text[]) IS
@@ -306,10 +341,12 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT coalesce(jsonb_object_agg(d.database, d.names), '{}')
 	FROM (SELECT a.system_identifier || '/' || a.database_oid AS database,
-			jsonb_agg(DISTINCT n.shard) AS names
+			coalesce(jsonb_agg(DISTINCT n.shard)
+						 FILTER (WHERE n.shard IS NOT NULL), '[]') AS names
 		  FROM unnest(answers) AS a
-			  CROSS JOIN LATERAL unnest(a.names) AS n (shard)
-		  WHERE a.error IS NULL AND a.shard = ANY (shards)
+			  LEFT JOIN LATERAL unnest(a.names) AS n (shard) ON true
+		  WHERE a.error IS NULL
+			  AND array_position(shards COLLATE "C", a.shard) IS NOT NULL
 		  GROUP BY a.system_identifier, a.database_oid) AS d;
 END;
 COMMENT ON FUNCTION shardring_internal.expected_shards(

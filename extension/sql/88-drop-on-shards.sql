@@ -7,7 +7,8 @@
  */
 
 CREATE FUNCTION shardring.drop_version_on_shards(ring text, version integer)
-RETURNS TABLE (shard text, ok boolean, error text, dropped integer[])
+RETURNS TABLE (shard text, ok boolean, error text, dropped integer[],
+	router text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -28,27 +29,30 @@ BEGIN
 	END IF;
 	answers := ARRAY(
 		SELECT a FROM shardring_internal.ask_shards(
-			ring, shardring_internal.push_targets(ring, version, NULL), false)
-			AS a);
-	FOR shard, ok, error, dropped, used IN
+			ring, shardring_internal.push_targets(ring, version, NULL), true,
+			false) AS a);
+	FOR shard, ok, error, dropped, router, used IN
 		SELECT d.* FROM shardring_internal.drop_on_shards(
 			ring, ARRAY[version], answers) AS d
 	LOOP
-		used_by := coalesce(used_by, CASE WHEN used THEN shard END);
+		used_by := coalesce(used_by, CASE
+			WHEN used AND shard IS NULL THEN format('router "%s"', router)
+			WHEN used THEN format('shard "%s"', shard) END);
 		RETURN NEXT;
 	END LOOP;
-	RETURN QUERY SELECT NULL, d.error IS NULL, d.error, d.dropped
+	RETURN QUERY SELECT NULL, d.error IS NULL, d.error, d.dropped, NULL
 		FROM shardring_internal.drop_unless_used(ring, version, used_by) AS d;
 END
 $body$;
 COMMENT ON FUNCTION shardring.drop_version_on_shards(text, integer) IS
-	'drops a version on all shards and here';
+	'drops a version on all shards and routers, and here';
 REVOKE EXECUTE ON FUNCTION
 	shardring.drop_version_on_shards(text, integer) FROM PUBLIC;
 
 /* Besides what is pruned here, what this server does not have any more. */
 CREATE FUNCTION shardring.prune_on_shards(ring text, keep integer)
-RETURNS TABLE (shard text, ok boolean, error text, dropped integer[])
+RETURNS TABLE (shard text, ok boolean, error text, dropped integer[],
+	router text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -64,9 +68,9 @@ BEGIN
 	answers := ARRAY(
 		SELECT a FROM shardring_internal.ask_shards(
 			ring, ARRAY(SELECT l.shard FROM shardring.live_shards(ring) AS l),
-			false) AS a);
+			true, false) AS a);
 	RETURN QUERY
-		SELECT d.shard, d.ok, d.error, d.dropped
+		SELECT d.shard, d.ok, d.error, d.dropped, d.router
 		FROM shardring_internal.drop_on_shards(
 			ring, ARRAY(SELECT DISTINCT v.version
 						FROM unnest(answers) AS a
@@ -75,11 +79,11 @@ BEGIN
 						WHERE v.version < ours.active_version
 							AND v.version <> ALL (kept)), answers) AS d;
 	PERFORM shardring.prune(ring, keep);
-	RETURN QUERY SELECT NULL, true, NULL, old;
+	RETURN QUERY SELECT NULL, true, NULL, old, NULL;
 END
 $body$;
 COMMENT ON FUNCTION shardring.prune_on_shards(text, integer) IS
-	'prunes here, and drops on all shards what is not here any more';
+	'prunes here, and drops elsewhere what is not here any more';
 REVOKE EXECUTE ON FUNCTION shardring.prune_on_shards(text, integer)
 	FROM PUBLIC;
 
@@ -87,7 +91,7 @@ CREATE FUNCTION shardring_internal.drop_on_shards(
 	ring text, versions integer[],
 	answers shardring_internal.shard_answer[])
 RETURNS TABLE (shard text, ok boolean, error text, dropped integer[],
-	used boolean)
+	router text, used boolean)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -103,6 +107,7 @@ BEGIN
 			CASE WHEN s.answer[1]
 				~ '^\{([1-9][0-9]{0,8}(,[1-9][0-9]{0,8})*)?\}$'
 				THEN s.answer[1]::integer[] END,
+			CASE WHEN t.shard IS NULL THEN t.server END,
 			s.answer[2] IS NOT NULL
 		FROM unnest(answers) AS t
 			LEFT JOIN shardring_internal.ask_servers(
@@ -113,7 +118,7 @@ BEGIN
 					  shardring_internal.expected_shards(answers, shards)
 						  ::text]) AS s
 				ON s.server = t.server AND t.error IS NULL
-		ORDER BY t.number;
+		ORDER BY t.number, t.server;
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.drop_on_shards(
@@ -131,7 +136,7 @@ AS $body$
 BEGIN
 	dropped := '{}';
 	IF used_by IS NOT NULL THEN
-		error := format('version %s of ring "%s" is active on shard "%s"',
+		error := format('version %s of ring "%s" is active on %s',
 						version, ring, used_by);
 	ELSIF EXISTS (SELECT FROM shardring.ring_version AS v
 				  WHERE v.ring = drop_unless_used.ring COLLATE "C"

@@ -45,7 +45,8 @@ BEGIN
 		WITH answer AS MATERIALIZED (
 			SELECT d.shard, d.problem, d.error,
 				date_trunc('milliseconds', clock_timestamp()) AS at
-			FROM shardring.shard_details(ring) AS d),
+			FROM shardring.shard_details(ring) AS d
+			WHERE d.shard IS NOT NULL),
 		count AS (
 			INSERT INTO shardring.shard_probe AS p
 				(ring, shard, failures, succeeded_at, failed_at, error)

@@ -49,7 +49,8 @@ BEGIN
 	PERFORM shardring_internal.require_active(ring);
 	answers := ARRAY(
 		SELECT a FROM shardring_internal.ask_shards(
-			ring, shardring_internal.guard_targets(ring), true) AS a);
+			ring, shardring_internal.guard_targets(ring), false, true)
+			AS a);
 	steps := shardring_internal.check_guards(
 		ring, table_name, key_column, answers);
 	IF NOT shardring_internal.any_problem(steps) THEN

@@ -126,7 +126,8 @@ AS $body$
 DECLARE
 	answers shardring_internal.shard_answer[] := ARRAY(
 		SELECT a FROM shardring_internal.ask_shards(
-			ring, shardring_internal.guard_targets(ring), false) AS a);
+			ring, shardring_internal.guard_targets(ring), false, false)
+			AS a);
 	shards text[] := ARRAY(SELECT a.shard FROM unnest(answers) AS a);
 BEGIN
 	RETURN ARRAY(

@@ -2,7 +2,7 @@
 # cluster.pl
 #	The tables of a ring on all its shards, from the map: guarded everywhere or
 #	nowhere, by roles with and without the right to, while shards are dead, have
-#	another table, or none.
+#	another table, or none; and the servers that have its map without being shards.
 
 use strict;
 use warnings;
@@ -222,6 +222,110 @@ is( on_main(q{SELECT t.shards, t.rows FROM shardring.tables('orders') AS t}),
 	'4|300', 'whose rows are counted once');
 on_main(q{UPDATE shardring.shard SET server = NULL WHERE shard = 'd'});
 
+# ---------- routers ----------
+
+$other->safe_psql('postgres', 'CREATE DATABASE r');
+$other->safe_psql('r', 'CREATE EXTENSION shardring');
+on_main(qq{CREATE SERVER r FOREIGN DATA WRAPPER postgres_fdw
+	OPTIONS (host '$host', port '$port', dbname 'r')});
+
+# What a call returns, or how it fails.
+sub call
+{
+	my ($columns, $call) = @_;
+	my ($status, $out, $error) = $main->psql('postgres',
+		"SELECT $columns FROM shardring.$call AS c",
+		extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+	return $error =~ /ERROR:\s+(.*)/ ? $1 : $out;
+}
+
+my $pushed = 'c.shard, c.ok, c.error, c.active_version, c.router';
+my $status = 'c.shard, c.in_sync, c.version, c.problem, c.router';
+my $dropped = 'c.shard, c.ok, c.error, c.dropped, c.router';
+is(call('*', $_->[0]), $_->[1], $_->[0])
+  for ([ q{add_router(NULL, 'r')}, '22004: argument "ring" must not be null' ],
+	[ q{add_router('orders', NULL)}, '22004: argument "server" must not be null' ],
+	[ q{add_router('none', 'r')}, '42704: ring "none" does not exist' ],
+	[ q{add_router('orders', '')}, '22023: server name must be 1 to 63 bytes long in UTF-8' ],
+	[ q{add_router('orders', 'größe')}, '42704: server "größe" does not exist' ],
+	[ q{add_router('orders', 'a')}, '55000: server "a" is that of shard "a"' ],
+	[ q{remove_router('orders', 'r')}, '42704: ring "orders" has no router "r"' ],
+	[ q{remove_router('orders', NULL)}, '22004: argument "server" must not be null' ],
+	[ q{add_router('orders', 'r')}, '' ],
+	[ q{add_router('orders', 'r')}, '' ]);
+my $in_sync = join "\n", map { "$_|t|2||" } qw(a b c d);
+is(call($status, q{shard_status('orders')}),
+	"$in_sync\n|f||the map has version 2|r", 'a router has nothing at first');
+is(call($pushed, q{push_version('orders', 2)}),
+	join("\n", (map { "$_|t||2|" } qw(a b c d)), '|t|||r'), 'pushed to');
+is(call($pushed, q{push_version('orders', 2, activate => true)}),
+	join("\n", (map { "$_|t||2|" } qw(a b c d)), '|t||2|r'), 'and activated');
+is(call($status, q{shard_status('orders')}), "$in_sync\n|t|2||r", 'in sync');
+is(call('c.shard, c.server, c.in_sync', q{shard_details('orders')}),
+	join("\n", (map { "$_|$_|t" } qw(a b c d)), '|r|t'), 'in full');
+is(call('string_agg(c.shard, $$ $$)', q{probe('orders')}), 'a b c d',
+	'probes are of shards');
+is(guard_table(q{'orders', 'public.held', 'key'}), "$ok\nd|t|",
+	'and guards are on shards');
+
+# activated after all shards, and not when shards are named
+on_main(q{
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.seal('orders')});
+is(call($pushed, q{push_version('orders', 3, ARRAY['a'], true)}), 'a|t||3|',
+	'shards that are named');
+is($other->safe_psql('r', q{SELECT max(version) FROM shardring.ring_version}),
+	2, 'not to the router');
+is(call($pushed, q{push_version('orders', 3, activate => true)}),
+	join("\n", (map { "$_|t||3|" } qw(a b c d)), '|t||3|r'), 'then everywhere');
+my %at = map { $_ => $other->safe_psql($_, q{
+	SELECT a.activated_at AT TIME ZONE 'UTC' FROM shardring.activation AS a
+	WHERE a.version = 3}) } qw(b c d r);
+ok($at{r} gt $at{$_}, "after $_") for qw(b c d);
+on_main(q{SELECT shardring.activate('orders')});
+
+# dead, or a shard
+dead('r', 1);
+like(call($pushed, q{push_version('orders', 3, activate => true)}),
+	qr/^(?:[abcd]\|t\|\|3\|\n){4}\|f\|.*(?:No such|refused).*\|\|r$/s,
+	'a dead router is a row');
+like(call($status, q{shard_status('orders')}),
+	qr/^(?:[abcd]\|t\|3\|\|\n){4}\|f\|\|.*\|r$/, 'and no more');
+dead('r', 0);
+$other->safe_psql('postgres', q{ALTER DATABASE r SET shardring.shard = 'x'});
+is(call($pushed, q{push_version('orders', 3)}),
+	join("\n", (map { "$_|t||3|" } qw(a b c d)),
+		'|f|the server is shard "x"||r'), 'one that says it is a shard');
+$other->safe_psql('postgres', q{ALTER DATABASE r RESET shardring.shard});
+
+# versions are dropped there too
+on_main(q{
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.seal('orders');
+	SELECT shardring.push_version('orders', 4)});
+$other->safe_psql('r', q{SELECT shardring.activate('orders', 4)});
+is(call($dropped, q{drop_version_on_shards('orders', 4)}),
+	join("\n", (map { "$_|t||{4}|" } qw(a b c d)),
+		'|f|version 4 of ring "orders" is active|{}|r',
+		'|f|version 4 of ring "orders" is active on router "r"|{}|'),
+	'but not where it is active');
+on_main(q{
+	SELECT shardring.push_version('orders', 4, activate => true);
+	SELECT shardring.activate('orders')});
+is(call($dropped, q{prune_on_shards('orders', 0)}),
+	join("\n", (map { "$_|t||{1,2,3}|" } qw(a b c)), 'd|t||{1,2,3}|',
+		'|t||{2,3}|r', '|t||{1,2,3}|'), 'and pruned');
+is(call('*', q{remove_router('orders', 'r')}), '', 'removed');
+is(call($status, q{shard_status('orders')}), $in_sync =~ s/\|2\|/|4|/gr,
+	'and not asked any more');
+is(call('count(*)', q{create_ring('gone') AS g, shardring.add_router('gone', 'r')}),
+	1, 'a ring without shards');
+isnt($main->psql('postgres', 'TRUNCATE shardring.router'), 0,
+	'not to be truncated');
+on_main(q{SELECT shardring.drop_ring('gone')});
+is(on_main('SELECT count(*) FROM shardring.router'), 0,
+	'and leaves none behind');
+
 # ---------- names of all kinds ----------
 
 $other->safe_psql($_, q{
@@ -277,7 +381,7 @@ is(guard_table(q{'orders', 'public.held', 'key'}, $as_operator), $no_name,
 $other->safe_psql('postgres', 'GRANT SET ON PARAMETER shardring.shard TO keeper');
 is(guard_table(q{'orders', 'public.held', 'key'}, $as_operator), "$ok\nd|t|",
 	'who was granted SET besides may');
-is(state_of('d'), 'd|2|zz_guard', 'and did');
+is(state_of('d'), 'd|4|zz_guard', 'and did');
 
 # ---------- as a terminal shows it ----------
 

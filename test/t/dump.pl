@@ -41,6 +41,7 @@ SELECT create_ring('tags', vnodes => 1, hash => 'crc16', hash_tags => true);
 SELECT add_group('tags', 'all', '{redis-0,redis-1,redis-2}', 16384);
 SELECT activate('tags');
 SELECT create_ring('unused');
+INSERT INTO router VALUES ('tags', 'proxy');
 END
 add_ring($node, 'origin', 'r', 8);
 $node->safe_psql('origin',
@@ -89,7 +90,8 @@ sub contents
 my $origin = contents('origin');
 my $rows = () = $origin =~ /^shardring\.\w+\|/mg;
 foreach my $table (
-	qw(ring ring_version shard_group shard_map shard_pin shard activation))
+	qw(ring ring_version shard_group shard_map shard_pin shard activation
+	router))
 {
 	ok(scalar($origin =~ /^shardring\.$table\|/m),
 		"what is dumped has rows in table $table");

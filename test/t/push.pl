@@ -82,7 +82,9 @@ sub push_to
 sub status
 {
 	my ($ring) = @_;
-	return on_main(qq{SELECT s.* FROM shardring.shard_status('$ring') AS s});
+	return on_main(qq{
+		SELECT s.shard, s.in_sync, s.version, s.problem
+		FROM shardring.shard_status('$ring') AS s});
 }
 
 # Versions that are on a shard, and the one that is active.
@@ -382,7 +384,8 @@ is(status('orders'), join("\n", map { "$_|t|9|" } qw(a b c)), 'in sync');
 sub drop_with
 {
 	my ($call) = @_;
-	return on_main("SELECT d.* FROM shardring.$call AS d");
+	return on_main("
+		SELECT d.shard, d.ok, d.error, d.dropped FROM shardring.$call AS d");
 }
 
 is(drop_with(q{drop_version_on_shards('orders', 5)}),

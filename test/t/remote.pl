@@ -392,6 +392,7 @@ for my $call (q{shard_status('orders')}, q{shard_details('orders')},
 	q{plproxy_sync('orders')}, q{receive_version('{}', false)},
 	q{receive_drop('orders', '{1}')}, q{guard_table('orders', 'a.b', 'k')},
 	q{tables('orders')}, q{check_guard('orders', 'a.b', 'k')},
+	q{add_router('orders', 'a')}, q{remove_router('orders', 'a')},
 	q{receive_guard('orders', 'a.b', 'k', true, '{}')}, q{drop_guard(0)})
 {
 	is(sqlstate("SET SESSION AUTHORIZATION stranger; SELECT shardring.$call"),
