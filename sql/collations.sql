@@ -129,7 +129,7 @@ FROM (VALUES
 		SELECT array_agg(ROW(s, i, s, false, NULL)::shardring_internal.guard_answer)::text
 		FROM unnest('{s,t,u,v}'::text[]) WITH ORDINALITY AS u (s, i))]),
 	('shardring_internal.table_answer[]', NULL, ARRAY[(
-		SELECT array_agg(ROW(s, i, true, NULL, 'collations.keys', s, true, i, NULL)
+		SELECT array_agg(ROW(s, i, true, NULL, 'collations.keys', s, true, false, i, NULL)
 			::shardring_internal.table_answer)::text
 		FROM unnest('{s,S,k}'::text[]) WITH ORDINALITY AS u (s, i))])
 	) AS l (type, argument, list), unnest(l.list) AS v (value);

@@ -299,7 +299,7 @@ SELECT shardring.add_guard('two', '"Odd schema"."Tür % _"', 'Schlüssel \ %');
 ALTER TABLE "Odd schema"."Tür % _" DISABLE TRIGGER zz_guard;
 SELECT shardring.add_guard('two', '"Odd schema"."Tür % _"', 'Schlüssel \ %');
 SELECT tgname, tgenabled FROM pg_trigger
-WHERE tgrelid = '"Odd schema"."Tür % _"'::regclass;
+WHERE tgrelid = '"Odd schema"."Tür % _"'::regclass ORDER BY tgname;
 INSERT INTO "Odd schema"."Tür % _" SELECT i FROM generate_series(1, 100) AS i
 WHERE shardring.shard_for('two', i::text) = 'here';
 \set VERBOSITY sqlstate
@@ -316,14 +316,39 @@ SELECT shardring.drop_guard('"Odd schema"."Tür % _"');
 SELECT tgname FROM pg_trigger WHERE tgrelid = '"Odd schema"."Tür % _"'::regclass;
 ROLLBACK;
 -- guards are what says which tables belong to a ring
-SELECT relation, key_column, enabled, rows, bytes >= 8192 AS bytes FROM shardring.guarded_tables('two');
+SELECT relation, key_column, enabled, statement_guard, rows, bytes >= 8192 AS bytes FROM shardring.guarded_tables('two');
 ANALYZE "Odd schema"."Tür % _";
 ALTER TABLE "Odd schema"."Tür % _" DISABLE TRIGGER zz_guard;
-SELECT relation, key_column, enabled, rows > 10 AS rows FROM shardring.guarded_tables('two');
+SELECT relation, key_column, enabled, statement_guard, rows > 10 AS rows FROM shardring.guarded_tables('two');
 ALTER TABLE "Odd schema"."Tür % _" ENABLE REPLICA TRIGGER zz_guard;
 SELECT relation, key_column, enabled FROM shardring.guarded_tables('two');
 ALTER TABLE "Odd schema"."Tür % _" ENABLE TRIGGER zz_guard;
 SELECT count(*) FROM shardring.guarded_tables('tw');
+ALTER TABLE "Odd schema"."Tür % _" DISABLE TRIGGER zz_guard_statement;
+SELECT enabled, statement_guard FROM shardring.guarded_tables('two');
+SELECT shardring.add_guard('two', '"Odd schema"."Tür % _"', 'Schlüssel \ %');
+SELECT enabled, statement_guard FROM shardring.guarded_tables('two');
+-- the guard of statements is nothing but that
+BEGIN;
+CREATE TABLE misused (k text);
+SAVEPOINT s;
+SELECT shardring.guard_statement();
+ROLLBACK TO s;
+CREATE TRIGGER t AFTER UPDATE ON misused FOR EACH STATEMENT EXECUTE FUNCTION shardring.guard_statement('two');
+UPDATE misused SET k = 'a';
+ROLLBACK TO s;
+CREATE TRIGGER t BEFORE INSERT ON misused FOR EACH ROW EXECUTE FUNCTION shardring.guard_statement('two');
+INSERT INTO misused VALUES ('a');
+ROLLBACK TO s;
+CREATE TRIGGER t BEFORE UPDATE ON misused FOR EACH STATEMENT EXECUTE FUNCTION shardring.guard_statement();
+UPDATE misused SET k = 'a';
+ROLLBACK TO s;
+CREATE TRIGGER t BEFORE UPDATE ON misused FOR EACH STATEMENT EXECUTE FUNCTION shardring.guard_statement('größe');
+UPDATE misused SET k = 'a';
+CREATE TRIGGER zz_guard_statement BEFORE UPDATE ON misused FOR EACH STATEMENT EXECUTE FUNCTION shardring.guard_statement('two');
+ALTER TABLE misused ALTER k SET NOT NULL;
+SELECT shardring.add_guard('two', 'misused', 'k');
+ROLLBACK;
 -- but not for another ring or column
 SELECT shardring.create_ring('other'), shardring.add_group('other', 'a', '{here}'),
 	shardring.activate('other');
@@ -437,7 +462,7 @@ INSERT INTO pooled VALUES (1);
 :set_it;
 ALTER TABLE pooled ENABLE ALWAYS TRIGGER zz_guard;
 SELECT shardring.add_guard('other', 'pooled', 'k');
-SELECT tgenabled FROM pg_trigger WHERE tgrelid = 'pooled'::regclass;
+SELECT tgname, tgenabled FROM pg_trigger WHERE tgrelid = 'pooled'::regclass ORDER BY tgname;
 SET standard_conforming_strings = off;
 SELECT shardring.add_guard('other', 'pooled', 'k');
 RESET standard_conforming_strings;
@@ -446,12 +471,14 @@ CREATE ROLE regress_shardring_owner;
 ALTER TABLE pooled OWNER TO regress_shardring_owner;
 DROP TRIGGER zz_guard ON pooled;
 GRANT EXECUTE ON FUNCTION shardring.add_guard, shardring_internal.require_this_shard,
-	shardring_internal.require_guardable, shardring_internal.make_guard, shardring_internal.refuse_other_trigger TO regress_shardring_owner;
+	shardring_internal.require_guardable, shardring_internal.make_guard,
+	shardring_internal.guard_triggers, shardring_internal.refuse_other_trigger TO regress_shardring_owner;
 SET ROLE regress_shardring_owner;
 SELECT shardring.add_guard('other', 'pooled', 'k');
 RESET ROLE;
 REVOKE EXECUTE ON FUNCTION shardring.add_guard, shardring_internal.require_this_shard,
-	shardring_internal.require_guardable, shardring_internal.make_guard, shardring_internal.refuse_other_trigger FROM regress_shardring_owner;
+	shardring_internal.require_guardable, shardring_internal.make_guard,
+	shardring_internal.guard_triggers, shardring_internal.refuse_other_trigger FROM regress_shardring_owner;
 ALTER TABLE pooled OWNER TO CURRENT_USER;
 DROP ROLE regress_shardring_owner;
 :reset_it;

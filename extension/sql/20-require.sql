@@ -92,6 +92,27 @@ $body$;
 COMMENT ON FUNCTION shardring_internal.require_ring(text) IS
 	'the row of a ring, which must exist';
 
+CREATE FUNCTION shardring_internal.require_active(ring text)
+RETURNS integer
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	ours shardring.ring := shardring_internal.require_ring(ring);
+BEGIN
+	IF ours.active_version IS NULL THEN
+		PERFORM shardring_internal.fail('55000', format(
+			'ring "%s" has no active version', ring),
+			hint => format('SELECT shardring.activate(%L);', ring));
+	END IF;
+	RETURN ours.active_version;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.require_active(text) IS
+	'the active version of a ring, which must have one';
+REVOKE EXECUTE ON FUNCTION shardring_internal.require_active(text)
+	FROM PUBLIC;
+
 /*
  * A real UPDATE, not FOR UPDATE: only that makes a REPEATABLE READ
  * transaction fail cleanly (40001) when somebody else changed the set of

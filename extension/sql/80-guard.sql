@@ -12,6 +12,12 @@ AS 'MODULE_PATHNAME', 'shardring_guard';
 COMMENT ON FUNCTION shardring.guard() IS
 	'trigger (ring, key column): refuses rows whose key lives elsewhere';
 
+CREATE FUNCTION shardring.guard_statement() RETURNS trigger
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'shardring_guard_statement';
+COMMENT ON FUNCTION shardring.guard_statement() IS
+	'trigger (ring): refuses transactions from before the last switch';
+
 /*
  * The name sorts after what people call their triggers, because BEFORE
  * triggers fire in the order of their names.
@@ -31,7 +37,7 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION shardring.add_guard(text, regclass, name) IS
-	'guards a table of this shard: trigger zz_guard; may be repeated';
+	'guards a table of this shard by triggers; may be repeated';
 REVOKE EXECUTE ON FUNCTION shardring.add_guard(text, regclass, name)
 	FROM PUBLIC;
 
@@ -40,19 +46,53 @@ CREATE FUNCTION shardring.drop_guard(relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
+DECLARE
+	guard name;
 BEGIN
 	PERFORM shardring_internal.refuse_null('relation', relation::text);
-	IF EXISTS (SELECT FROM pg_trigger AS t
-			   WHERE t.tgrelid = relation AND t.tgname = 'zz_guard'
-				   AND t.tgfoid = 'shardring.guard()'::regprocedure)
-	THEN
-		EXECUTE format('DROP TRIGGER zz_guard ON %s', relation);
-	END IF;
+	FOR guard IN
+		SELECT t.tgname
+		FROM pg_trigger AS t
+			JOIN shardring_internal.guard_triggers('', '') AS g
+				ON g.name = t.tgname AND g.function = t.tgfoid
+		WHERE t.tgrelid = relation
+	LOOP
+		EXECUTE format('DROP TRIGGER %I ON %s', guard, relation);
+	END LOOP;
 END
 $body$;
 COMMENT ON FUNCTION shardring.drop_guard(regclass) IS
 	'drops the guard of a table of this shard, if there is one';
 REVOKE EXECUTE ON FUNCTION shardring.drop_guard(regclass) FROM PUBLIC;
+
+/* Types are bits of catalog/pg_trigger.h; all are BEFORE. */
+CREATE FUNCTION shardring_internal.guard_triggers(ring text, key_column name)
+RETURNS TABLE (name name, function oid, type integer, arguments bytea,
+	command text)
+LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 2
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	/* between arguments of a trigger; '\x00' is a matter of settings */
+	zero bytea := decode('00', 'hex');
+	first bytea := convert_to(ring, getdatabaseencoding()) || zero;
+BEGIN
+	RETURN QUERY VALUES
+		('zz_guard'::name, 'shardring.guard()'::regprocedure::oid, 31,
+		 first || convert_to(key_column, getdatabaseencoding()) || zero,
+		 'CREATE TRIGGER zz_guard BEFORE INSERT OR UPDATE OR DELETE ON %s '
+		 'FOR EACH ROW EXECUTE FUNCTION shardring.guard(%L, %L)'),
+		('zz_guard_statement', 'shardring.guard_statement()'::regprocedure,
+		 26, first,
+		 'CREATE TRIGGER zz_guard_statement BEFORE UPDATE OR DELETE ON %s '
+		 'FOR EACH STATEMENT '
+		 'EXECUTE FUNCTION shardring.guard_statement(%L)');
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.guard_triggers(text, name) IS
+	'the triggers that guard a table';
+REVOKE EXECUTE ON FUNCTION shardring_internal.guard_triggers(text, name)
+	FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.make_guard(
 	ring text, relation regclass, key_column name)
@@ -60,29 +100,31 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
+DECLARE
+	wanted record;
+	enabled "char";
 BEGIN
 	PERFORM shardring_internal.require_guardable(relation, key_column);
 	PERFORM shardring_internal.refuse_other_trigger(
 		ring, relation, key_column);
-	IF NOT EXISTS (SELECT FROM pg_trigger AS t
-				   WHERE t.tgrelid = relation AND t.tgname = 'zz_guard')
-	THEN
-		EXECUTE format(
-			'CREATE TRIGGER zz_guard BEFORE INSERT OR UPDATE OR DELETE ON %s '
-			'FOR EACH ROW EXECUTE FUNCTION shardring.guard(%L, %L)',
-			relation, ring, key_column);
-	END IF;
-	/* one that is enabled ALWAYS stays so */
-	IF EXISTS (SELECT FROM pg_trigger AS t
-			   WHERE t.tgrelid = relation AND t.tgname = 'zz_guard'
-				   AND (t.tgenabled = 'D' OR t.tgenabled = 'R'))
-	THEN
-		EXECUTE format('ALTER TABLE %s ENABLE TRIGGER zz_guard', relation);
-	END IF;
+	FOR wanted IN
+		SELECT g.name, g.command
+		FROM shardring_internal.guard_triggers(ring, key_column) AS g
+	LOOP
+		SELECT t.tgenabled INTO enabled FROM pg_trigger AS t
+		WHERE t.tgrelid = relation AND t.tgname = wanted.name;
+		IF NOT FOUND THEN
+			EXECUTE format(wanted.command, relation, ring, key_column);
+		ELSIF enabled = 'D' OR enabled = 'R' THEN
+			/* one that is enabled ALWAYS stays so */
+			EXECUTE format('ALTER TABLE %s ENABLE TRIGGER %I', relation,
+						   wanted.name);
+		END IF;
+	END LOOP;
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.make_guard(text, regclass, name) IS
-	'makes the guard of a table, and enables it';
+	'makes the triggers that guard a table, and enables them';
 REVOKE EXECUTE ON FUNCTION
 	shardring_internal.make_guard(text, regclass, name) FROM PUBLIC;
 
@@ -93,24 +135,23 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-	/* between arguments of a trigger; '\x00' is a matter of settings */
-	zero bytea := decode('00', 'hex');
-	other text;
+	other record;
 BEGIN
-	SELECT pg_get_triggerdef(t.oid) INTO other
+	SELECT t.tgname AS name, pg_get_triggerdef(t.oid) AS definition INTO other
 	FROM pg_trigger AS t
-	WHERE t.tgrelid = relation AND t.tgname = 'zz_guard'
-		AND (t.tgfoid <> 'shardring.guard()'::regprocedure
-			 /* BEFORE, FOR EACH ROW, all three; see catalog/pg_trigger.h */
-			 OR t.tgtype <> 31 OR t.tgqual IS NOT NULL
-			 OR t.tgattr <> ''::int2vector
-			 OR t.tgargs <> convert_to(ring, getdatabaseencoding()) || zero
-				 || convert_to(key_column, getdatabaseencoding()) || zero);
+		JOIN shardring_internal.guard_triggers(ring, key_column) AS g
+			ON g.name = t.tgname
+	WHERE t.tgrelid = relation
+		AND (t.tgfoid <> g.function OR t.tgtype <> g.type
+			 OR t.tgqual IS NOT NULL OR t.tgattr <> ''::int2vector
+			 OR t.tgargs <> g.arguments)
+	ORDER BY t.tgname
+	LIMIT 1;
 	IF FOUND THEN
 		PERFORM shardring_internal.fail('42710', format(
-			'table %s already has another trigger "zz_guard"', relation),
-			detail => format('Its definition is: %s.', other),
-			hint => format('DROP TRIGGER zz_guard ON %s;', relation));
+			'table %s already has another trigger "%s"', relation, other.name),
+			detail => format('Its definition is: %s.', other.definition),
+			hint => format('DROP TRIGGER %I ON %s;', other.name, relation));
 	END IF;
 END
 $body$;

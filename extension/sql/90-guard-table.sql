@@ -99,25 +99,6 @@ COMMENT ON FUNCTION shardring_internal.qualified_name(text) IS
 REVOKE EXECUTE ON FUNCTION shardring_internal.qualified_name(text)
 	FROM PUBLIC;
 
-CREATE FUNCTION shardring_internal.require_active(ring text) RETURNS void
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $body$
-DECLARE
-	ours shardring.ring := shardring_internal.require_ring(ring);
-BEGIN
-	IF ours.active_version IS NULL THEN
-		PERFORM shardring_internal.fail('55000', format(
-			'ring "%s" has no active version', ring),
-			hint => format('SELECT shardring.activate(%L);', ring));
-	END IF;
-END
-$body$;
-COMMENT ON FUNCTION shardring_internal.require_active(text) IS
-	'raises unless a version of the ring is active';
-REVOKE EXECUTE ON FUNCTION shardring_internal.require_active(text)
-	FROM PUBLIC;
-
 /* Shards that join are to be ready before their version is sealed. */
 CREATE FUNCTION shardring_internal.guard_targets(ring text) RETURNS text[]
 LANGUAGE sql STABLE PARALLEL UNSAFE

@@ -40,27 +40,6 @@ COMMENT ON FUNCTION shardring.misplaced(text, text) IS
 	'counts on all shards the rows whose key lives on another shard';
 REVOKE EXECUTE ON FUNCTION shardring.misplaced(text, text) FROM PUBLIC;
 
-CREATE FUNCTION shardring_internal.require_active(ring text)
-RETURNS integer
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $body$
-DECLARE
-	ours shardring.ring := shardring_internal.require_ring(ring);
-BEGIN
-	IF ours.active_version IS NULL THEN
-		PERFORM shardring_internal.fail('55000', format(
-			'ring "%s" has no active version', ring),
-			hint => 'Use shardring.activate to activate one.');
-	END IF;
-	RETURN ours.active_version;
-END
-$body$;
-COMMENT ON FUNCTION shardring_internal.require_active(text) IS
-	'the active version of a ring, which must have one';
-REVOKE EXECUTE ON FUNCTION shardring_internal.require_active(text)
-	FROM PUBLIC;
-
 CREATE FUNCTION shardring_internal.expected_names(
 	answers shardring_internal.shard_answer[])
 RETURNS text

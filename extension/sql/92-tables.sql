@@ -7,8 +7,8 @@
 
 /* For the map, which calls it by name on the shards. */
 CREATE FUNCTION shardring.guarded_tables(ring text)
-RETURNS TABLE (relation text, key_column text, enabled boolean, rows bigint,
-	bytes bigint)
+RETURNS TABLE (relation text, key_column text, enabled boolean,
+	statement_guard boolean, rows bigint, bytes bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -19,7 +19,13 @@ BEGIN
 	prefix := convert_to(ring, getdatabaseencoding()) || decode('00', 'hex');
 	RETURN QUERY
 		SELECT DISTINCT ON (g.name)
-			g.name, g.key, g.works,
+			g.name, g.key, g.works, EXISTS (
+				SELECT FROM pg_trigger AS t
+				WHERE t.tgrelid = g.oid
+					AND t.tgfoid = 'shardring.guard_statement()'::regprocedure
+					AND t.tgtype = 26 AND t.tgqual IS NULL
+					AND t.tgattr = ''::int2vector AND t.tgargs = prefix
+					AND t.tgenabled IN ('O', 'A')),
 			CASE WHEN g.reltuples >= 0 THEN g.reltuples::bigint END,
 			pg_total_relation_size(g.oid)
 		FROM (SELECT c.oid, c.reltuples,
@@ -53,6 +59,7 @@ CREATE TYPE shardring_internal.table_answer AS
 	relation text,
 	key_column text COLLATE "C",
 	enabled boolean,
+	statement_guard boolean,
 	rows bigint,
 	bytes bigint
 );
@@ -71,7 +78,9 @@ COMMENT ON COLUMN shardring_internal.table_answer.relation IS
 COMMENT ON COLUMN shardring_internal.table_answer.key_column IS
 	'column that the guard looks at';
 COMMENT ON COLUMN shardring_internal.table_answer.enabled IS
-	'the guard works';
+	'the guard of rows works';
+COMMENT ON COLUMN shardring_internal.table_answer.statement_guard IS
+	'the guard of statements works';
 COMMENT ON COLUMN shardring_internal.table_answer.rows IS
 	'number of rows by the statistics; NULL: never analyzed';
 COMMENT ON COLUMN shardring_internal.table_answer.bytes IS
@@ -132,7 +141,8 @@ DECLARE
 BEGIN
 	RETURN ARRAY(
 		SELECT ROW(s.shard, s.number, s.counts, s.error, g.relation,
-				   g.key_column, g.enabled, g.rows, g.bytes)
+				   g.key_column, g.enabled, g.statement_guard, g.rows,
+				   g.bytes)
 			::shardring_internal.table_answer
 		FROM (SELECT t.shard, t.number,
 				t.shard = min(t.shard) OVER (PARTITION BY t.server) AS counts,
@@ -150,8 +160,8 @@ BEGIN
 				  CROSS JOIN LATERAL (SELECT shardring_internal.read_tables(
 					  a.answer[1])) AS r (tables)) AS s
 			LEFT JOIN LATERAL jsonb_to_recordset(s.tables) AS g (
-				relation text, key_column text, enabled boolean, rows bigint,
-				bytes bigint)
+				relation text, key_column text, enabled boolean,
+				statement_guard boolean, rows bigint, bytes bigint)
 				ON s.error IS NULL);
 END
 $body$;
@@ -171,6 +181,7 @@ BEGIN
 	SELECT coalesce(bool_and(g.relation IS NOT NULL
 							 AND g.key_column IS NOT NULL
 							 AND g.enabled IS NOT NULL
+							 AND g.statement_guard IS NOT NULL
 							 AND coalesce(g.rows, 0) BETWEEN 0 AND 1e14
 							 AND coalesce(g.bytes, 0) BETWEEN 0 AND 1e14),
 					true),
@@ -179,11 +190,12 @@ BEGIN
 											'g'), 260),
 			'key_column', left(regexp_replace(g.key_column, '[[:cntrl:]]',
 											  ' ', 'g'), 63),
-			'enabled', g.enabled, 'rows', g.rows, 'bytes', g.bytes)), '[]')
+			'enabled', g.enabled, 'statement_guard', g.statement_guard,
+			'rows', g.rows, 'bytes', g.bytes)), '[]')
 	INTO sound, tables
 	FROM jsonb_to_recordset(answer::jsonb) AS g (
-		relation text, key_column text, enabled boolean, rows bigint,
-		bytes bigint)
+		relation text, key_column text, enabled boolean,
+		statement_guard boolean, rows bigint, bytes bigint)
 	WHERE answer IS NOT NULL;
 	RETURN CASE WHEN sound AND answer IS NOT NULL THEN tables END;
 EXCEPTION
@@ -216,6 +228,9 @@ BEGIN ATOMIC
 			array_agg(s.shard ORDER BY s.i) FILTER (WHERE g.shard IS NULL)),
 		'disabled on ' || shardring_internal.few_names(
 			array_agg(s.shard ORDER BY s.i) FILTER (WHERE NOT g.enabled)),
+		'no statement guard on ' || shardring_internal.few_names(
+			array_agg(s.shard ORDER BY s.i) FILTER (
+				WHERE NOT g.statement_guard)),
 		'other key on ' || shardring_internal.few_names(
 			array_agg(s.shard ORDER BY s.i) FILTER (
 				WHERE g.key_column <> table_problem.key_column COLLATE "C")),

@@ -48,7 +48,6 @@ enum
 	SHARD_NUMBER = 3
 };
 
-static bool read_ring(CatalogRing *ring);
 static void scan_begin(RowScan *scan, const CatalogRing *ring,
 					   const char *table, int nkeys, ScanKey keys);
 static void copy_fingerprint(char *fingerprint, Datum value, bool isnull);
@@ -107,7 +106,7 @@ catalog_require_ring(CatalogRing *ring)
 {
 	char	   *known;
 
-	if (read_ring(ring))
+	if (catalog_read_ring(ring))
 		return;
 	known = catalog_known_rings(ring);
 	ereport(ERROR,
@@ -151,8 +150,8 @@ catalog_known_rings(const CatalogRing *ring)
 /*
  * Reads the row of the ring; false when there is none.
  */
-static bool
-read_ring(CatalogRing *ring)
+bool
+catalog_read_ring(CatalogRing *ring)
 {
 	CatalogRingRow *row = &ring->row;
 	RowScan		scan;

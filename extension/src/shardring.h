@@ -125,6 +125,7 @@ extern const RingGroupDef *catalog_find_group(const CatalogDef *def,
 											  RingName utf8);
 extern bool catalog_read_shard_number(const CatalogRing *ring, text *shard,
 									  int32 *number);
+extern bool catalog_read_ring(CatalogRing *ring);
 extern void catalog_require_ring(CatalogRing *ring);
 extern char *catalog_known_rings(const CatalogRing *ring);
 extern void catalog_require_version(const CatalogRing *ring, int32 version,
