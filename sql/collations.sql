@@ -195,7 +195,7 @@ FROM (SELECT to_jsonb(t) FROM shardring.ring AS t
 CREATE FUNCTION outcome(call text, OUT result text, OUT state text)
 LANGUAGE plpgsql SET search_path = collations AS $$
 BEGIN
-	EXECUTE format('SELECT jsonb_agg(to_jsonb(c) - ''{created_at,sealed_at,failed_at,round_trip}''::text[]) FROM (%s) AS c', call)
+	EXECUTE format('SELECT regexp_replace(jsonb_agg(to_jsonb(c) - ''{created_at,sealed_at,failed_at,round_trip}''::text[])::text, ''"round_trip": "[^"]*"'', '''', ''g'') FROM (%s) AS c', call)
 	INTO result;
 	SELECT s.state INTO state FROM state AS s;
 	RAISE EXCEPTION USING ERRCODE = 'UNDO0';

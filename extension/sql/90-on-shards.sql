@@ -59,7 +59,7 @@ BEGIN
 	FOR answer IN
 		SELECT a.* FROM shardring_internal.ask_shards(
 			ring, shardring_internal.push_targets(ring, NULL, shards),
-			in_sync) AS a
+			false, in_sync) AS a
 	LOOP
 		answer.error := coalesce(
 			answer.error,
@@ -139,7 +139,8 @@ BEGIN
 	rows := texts::jsonb[];
 EXCEPTION
 	WHEN OTHERS THEN
-		error := left(regexp_replace(SQLERRM, '[[:cntrl:]]', ' ', 'g'), 1000);
+		error := left(regexp_replace(SQLERRM COLLATE "C", '[[:cntrl:]]', ' ',
+									 'g'), 1000);
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.parse_rows(text[]) IS
