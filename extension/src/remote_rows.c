@@ -2,11 +2,10 @@
  * remote_rows.c
  *		Rows of other servers as JSON objects, by the names of their columns.
  *
- * Booleans, decimal numbers, and JSON stay what they are, as their text says
- * exactly what they are; all else is a string.
- * The types are those of PostgreSQL, whose OIDs are the same everywhere.  What
- * is made here is text that is parsed later, where an error can be caught: the
- * other server may have sent anything.
+ * Booleans, decimal numbers, and JSON are taken as their text stands, which is
+ * exact; all else is a string.  The OIDs of these types are the same
+ * everywhere.  What is made here is text that is parsed later, where an error
+ * can be caught: the other server may have sent anything.
  */
 #include "remote_rows.h"
 
