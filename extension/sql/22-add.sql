@@ -146,7 +146,8 @@ AS $body$
 BEGIN
 	RETURN ARRAY(
 		SELECT ROW(e.g ->> 'group_name', l.shards,
-				   coalesce((e.g ->> 'slots')::integer, cardinality(l.shards)),
+				   coalesce((e.g ->> 'slots')::numeric::integer,
+							cardinality(l.shards)),
 				   CASE WHEN e.g ? 'weight' THEN (e.g ->> 'weight')::numeric
 				   ELSE 1 END,
 				   e.g ->> 'zone')::shardring_internal.new_group

@@ -7,8 +7,8 @@
  */
 
 /*
- * With ask_rows the only way to other servers.  With the caller's rights: USAGE on the
- * foreign server, and his user mapping.
+ * With ask_rows the only way to other servers.  With the caller's rights:
+ * USAGE on the foreign server, and his user mapping.
  */
 CREATE FUNCTION shardring_internal.ask_servers(
 	servers text[], statement text, arguments text[])
@@ -151,8 +151,11 @@ BEGIN
 		SELECT t.shard, t.number, t.server, p.names, a.server_version,
 			CASE WHEN a.error IS NOT NULL THEN a.error
 				WHEN a.one <> a.another THEN format(
-					'same database as server "%s"',
-					CASE a.server WHEN a.one THEN a.another ELSE a.one END)
+					'same database as server "%s"%s',
+					CASE a.server WHEN a.one THEN a.another ELSE a.one END,
+					CASE WHEN a.shard IS NULL
+						THEN ', or a copy where shardring.shard is not set'
+					END)
 				WHEN a.shard IS NOT NULL AND a.shard <> ALL (p.names)
 				THEN format('the server is shard "%s"',
 					regexp_replace(a.shard, '[[:cntrl:]]', ' ', 'g')) END,

@@ -107,8 +107,8 @@ BEGIN
 						  AND s.shard = n.shard COLLATE "C")
 	LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION 'shard "%" of ring "%" does not exist', unknown, ring
-			USING ERRCODE = 'undefined_object';
+		PERFORM shardring_internal.fail('42704', format(
+			'shard "%s" of ring "%s" does not exist', unknown, ring));
 	END IF;
 	RETURN coalesce(shards, ARRAY(
 		SELECT l.shard FROM shardring.live_shards(push_targets.ring) AS l
@@ -169,6 +169,8 @@ BEGIN
 	IF NOT EXISTS (SELECT FROM unnest(answers) AS a WHERE a.guards > 0) THEN
 		RETURN;
 	END IF;
+	PERFORM shardring_internal.require_plannable(
+		ring, version, targets, answers);
 	SELECT array_agg(h.from_shard ORDER BY h.from_number),
 		array_agg(h.to_shard ORDER BY h.from_number)
 	INTO sources, takers
@@ -176,16 +178,15 @@ BEGIN
 	middle := (SELECT min(s.shard) FROM unnest(sources) AS s (shard)
 			 WHERE s.shard = ANY (takers));
 	IF middle IS NOT NULL THEN
-		RAISE EXCEPTION 'shard "%" would be source and target of keys at once',
-			middle
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = format('Version %s gives it keys and takes keys from it, '
-							'and tables are guarded: whether it is activated '
-							'there first or last, two shards would own the '
-							'same keys meanwhile.', version),
-			HINT = 'Make a version of each change to a group and activate '
+		PERFORM shardring_internal.fail('55000', format(
+			'shard "%s" would be source and target of keys at once', middle),
+			detail => format('Version %s gives it keys and takes keys from '
+				'it, and tables are guarded: whether it is activated '
+				'there first or last, two shards would own the '
+				'same keys meanwhile.', version),
+			hint => 'Make a version of each change to a group and activate '
 				'them one after the other, so that a shard only gives keys '
-				'or only takes them.';
+				'or only takes them.');
 	ELSIF takers && (targets COLLATE "C") THEN
 		PERFORM shardring_internal.refuse_takers(
 			ring, version, targets, sources, takers);
@@ -197,6 +198,50 @@ COMMENT ON FUNCTION shardring_internal.require_order(text, integer, text[],
 	'raises when activating on these shards would make two owners of keys';
 REVOKE EXECUTE ON FUNCTION shardring_internal.require_order(text, integer,
 	text[], boolean, shardring_internal.shard_answer[]) FROM PUBLIC;
+
+/*
+ * What a shard gives away can be planned from versions that are here; one that
+ * was left behind by a version that was dropped since is brought forward
+ * first, by itself.
+ */
+CREATE FUNCTION shardring_internal.require_plannable(
+	ring text, version integer, targets text[],
+	answers shardring_internal.shard_answer[])
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	behind shardring_internal.shard_answer;
+BEGIN
+	SELECT a.* INTO behind
+	FROM unnest(answers) AS a
+	WHERE a.error IS NULL AND a.shard IS NOT NULL
+		AND a.active_version < require_plannable.version
+		AND NOT EXISTS (SELECT FROM shardring.ring_version AS v
+						WHERE v.ring = require_plannable.ring COLLATE "C"
+							AND v.version = a.active_version
+							AND v.sealed_at IS NOT NULL)
+		AND targets <> ARRAY[a.shard] COLLATE "C"
+	ORDER BY a.number
+	LIMIT 1;
+	IF FOUND THEN
+		PERFORM shardring_internal.fail('55000', format(
+			'shard "%s" has version %s active, which is not here any more',
+			behind.shard, behind.active_version),
+			detail => 'So it is not known which keys it still takes.',
+			hint => format('SELECT * FROM shardring.push_version(%L, %s, '
+				'ARRAY[%L], activate => true);', ring,
+				coalesce(shardring.active_version(ring), version),
+				behind.shard));
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.require_plannable(text, integer, text[],
+	shardring_internal.shard_answer[]) IS
+	'raises when a shard takes keys by a version that was dropped here';
+REVOKE EXECUTE ON FUNCTION shardring_internal.require_plannable(text, integer,
+	text[], shardring_internal.shard_answer[]) FROM PUBLIC;
 
 /*
  * By what each shard has active.  One that does not answer is taken to be as
@@ -255,24 +300,24 @@ BEGIN
 	WHERE h.taker = ANY (targets COLLATE "C")
 	ORDER BY h.i
 	LIMIT 1;
-	RAISE EXCEPTION 'shard "%" would take keys that shard "%" still takes',
-		example.taker, example.source
-		USING ERRCODE = 'object_not_in_prerequisite_state',
-		DETAIL = format('Version %s moves keys between shards with guards: '
-						'the sources must refuse them before the targets take '
-						'them.', version),
-		HINT = format('Activate it on the sources first: SELECT * FROM '
-					  'shardring.push_version(%L, %s, ARRAY[%s], '
-					  'activate => true).  Then call '
-					  'shardring.wait_for_drain on each of them, copy the '
-					  'rows once more, and activate it on the targets.',
-					  ring, version, (
-						  SELECT string_agg(quote_literal(s.shard), ', '
-											ORDER BY s.i)
-						  FROM (SELECT u.shard, min(u.i) AS i
-								FROM unnest(sources) WITH ORDINALITY
-									AS u (shard, i)
-								GROUP BY u.shard) AS s));
+	PERFORM shardring_internal.fail('55000', format(
+		'shard "%s" would take keys that shard "%s" still takes',
+		example.taker, example.source),
+		detail => format('Version %s moves keys between shards with guards: '
+			'the sources must refuse them before the targets take '
+			'them.', version),
+		hint => format('Activate it on the sources first: SELECT * FROM '
+			'shardring.push_version(%L, %s, ARRAY[%s], '
+			'activate => true).  Then call '
+			'shardring.wait_for_drain on each of them, copy the '
+			'rows once more, and activate it on the targets.',
+			ring, version, (
+			SELECT string_agg(quote_literal(s.shard), ', '
+			ORDER BY s.i)
+			FROM (SELECT u.shard, min(u.i) AS i
+			FROM unnest(sources) WITH ORDINALITY
+			AS u (shard, i)
+			GROUP BY u.shard) AS s)));
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.refuse_takers(

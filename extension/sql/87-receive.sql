@@ -29,11 +29,10 @@ BEGIN
 	active_version := shardring.active_version(ring);
 	fingerprint := shardring.version_fingerprint(ring, target);
 	IF fingerprint <> document ->> 'fingerprint' THEN
-		RAISE EXCEPTION
-			'version % of ring "%" was altered after it was sealed',
-			target, ring
-			USING ERRCODE = 'data_corrupted',
-			HINT = 'Use shardring.problems to see what is wrong.';
+		PERFORM shardring_internal.fail('XX001', format(
+			'version %s of ring "%s" was altered after it was sealed', target,
+			ring),
+			hint => 'Use shardring.problems to see what is wrong.');
 	END IF;
 END
 $body$;
@@ -60,13 +59,13 @@ BEGIN
 	names := expected_shards -> format('%s/%s', here.system_identifier,
 									   here.database_oid);
 	IF names IS NULL THEN
-		RAISE EXCEPTION 'database "%" is not the one that was asked before',
-			here.database
-			USING ERRCODE = 'object_not_in_prerequisite_state';
+		PERFORM shardring_internal.fail('55000', format(
+			'database "%s" is not the one that was asked before',
+			here.database));
 	ELSIF NOT names ? here.shard THEN
-		RAISE EXCEPTION 'database "%" is shard "%"', here.database, here.shard
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Setting "shardring.shard" says so.';
+		PERFORM shardring_internal.fail('55000', format(
+			'database "%s" is shard "%s"', here.database, here.shard),
+			hint => 'Setting "shardring.shard" says so.');
 	END IF;
 END
 $body$;

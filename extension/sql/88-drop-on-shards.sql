@@ -20,12 +20,12 @@ DECLARE
 BEGIN
 	PERFORM shardring_internal.refuse_null('version', version::text);
 	IF version = ours.active_version THEN
-		RAISE EXCEPTION 'version % of ring "%" is active', version, ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Activate a newer version first, or drop the ring.';
+		PERFORM shardring_internal.fail('55000', format(
+			'version %s of ring "%s" is active', version, ring),
+			hint => 'Activate a newer version first, or drop the ring.');
 	ELSIF version NOT BETWEEN 1 AND ours.last_version THEN
-		RAISE EXCEPTION 'version % of ring "%" does not exist', version, ring
-			USING ERRCODE = 'undefined_object';
+		PERFORM shardring_internal.fail('42704', format(
+			'version %s of ring "%s" does not exist', version, ring));
 	END IF;
 	answers := ARRAY(
 		SELECT a FROM shardring_internal.ask_shards(

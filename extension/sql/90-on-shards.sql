@@ -125,7 +125,7 @@ END
 $body$;
 COMMENT ON FUNCTION shardring_internal.query_shards(
 	shardring_internal.shard_answer[], text, text[]) IS
-	'the rows of those shards that are who they should be, errors of the others';
+	'rows of the shards that are who they should be, errors of the others';
 REVOKE EXECUTE ON FUNCTION shardring_internal.query_shards(
 	shardring_internal.shard_answer[], text, text[]) FROM PUBLIC;
 

@@ -164,7 +164,7 @@ BEGIN ATOMIC
 		shardring_internal.key_expression(relation, key_column));
 END;
 COMMENT ON FUNCTION shardring_internal.is_elsewhere(regclass, name) IS
-	'SQL for whether a row belongs elsewhere or nowhere; $3 are the names here';
+	'SQL for whether a row belongs elsewhere or nowhere; $3: the names here';
 
 CREATE FUNCTION shardring_internal.is_among(
 	ring text, key text, version integer, shards text[])
