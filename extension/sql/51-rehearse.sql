@@ -32,9 +32,10 @@ BEGIN
 EXCEPTION
 	WHEN null_value_not_allowed THEN
 		GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-		RAISE EXCEPTION '%', SQLERRM USING ERRCODE = SQLSTATE, HINT = hint;
+		PERFORM shardring_internal.fail(
+			SQLSTATE, SQLERRM, hint => nullif(hint, ''));
 	WHEN insufficient_privilege OR undefined_column OR undefined_object THEN
-		RAISE EXCEPTION '%', SQLERRM USING ERRCODE = SQLSTATE;
+		PERFORM shardring_internal.fail(SQLSTATE, SQLERRM);
 END
 $body$;
 COMMENT ON FUNCTION shardring.rehearse(
@@ -106,8 +107,8 @@ DECLARE
 		ELSE 'coalesce(pg_catalog.sum(k.load), 0)' END;
 BEGIN
 	IF load_column COLLATE "C" = '' THEN
-		RAISE EXCEPTION 'column "" of relation "%" does not exist', relation
-			USING ERRCODE = 'undefined_column';
+		PERFORM shardring_internal.fail('42703', format(
+			'column "" of relation "%s" does not exist', relation));
 	END IF;
 	SELECT * INTO hashed_by
 	FROM shardring.ring AS r WHERE r.ring = rehearse_query.ring COLLATE "C";
@@ -180,10 +181,11 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	RAISE EXCEPTION 'column "%" has %', key_column,
-		shardring_internal.counted(keys, 'NULL key')
-		USING ERRCODE = 'null_value_not_allowed',
-		HINT = 'A NULL key has no shard.';
+	PERFORM shardring_internal.fail('22004', format(
+		'column "%s" has %s', key_column,
+		shardring_internal.counted(keys, 'NULL key')),
+		hint => 'A NULL key has no shard.');
+	RETURN NULL;
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.refuse_null_keys(name, bigint) IS

@@ -173,12 +173,11 @@ BEGIN
 				   WHERE s.ring = require_this_shard.ring COLLATE "C"
 					   AND s.shard = here COLLATE "C")
 	THEN
-		RAISE EXCEPTION
-			'this database is shard "%", which ring "%" does not have',
-			here, ring
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			HINT = 'Correct parameter "shardring.shard" with ALTER DATABASE, '
-				'or push a version that has the shard.';
+		PERFORM shardring_internal.fail('55000', format(
+			'this database is shard "%s", which ring "%s" does not have', here,
+			ring),
+			hint => 'Correct parameter "shardring.shard" with ALTER DATABASE, '
+				'or push a version that has the shard.');
 	END IF;
 END
 $body$;
@@ -218,27 +217,26 @@ BEGIN
 	IF guarded.relkind <> 'r' OR guarded.relpersistence = 't'
 		OR guarded.oid < 16384
 	THEN
-		RAISE EXCEPTION 'relation % cannot be guarded', relation
-			USING ERRCODE = 'feature_not_supported',
-			DETAIL = 'Only ordinary tables that are not temporary can be '
-				'guarded.';
+		PERFORM shardring_internal.fail('0A000', format(
+			'relation %s cannot be guarded', relation),
+			detail => 'Only ordinary tables that are not temporary can be '
+				'guarded.');
 	ELSIF EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = relation)
 	THEN
-		RAISE EXCEPTION 'table % has inheritance children, which its '
-			'guard does not see', relation
-			USING ERRCODE = 'feature_not_supported',
-			HINT = 'Guard tables without children.';
+		PERFORM shardring_internal.fail('0A000', format(
+			'table %s has inheritance children, which its guard does not see',
+			relation),
+			hint => 'Guard tables without children.');
 	ELSIF key.attgenerated <> '' THEN
-		RAISE EXCEPTION 'generated column "%" cannot be guarded', key_column
-			USING ERRCODE = 'feature_not_supported',
-			DETAIL = 'Generated columns are computed after BEFORE triggers.';
+		PERFORM shardring_internal.fail('0A000', format(
+			'generated column "%s" cannot be guarded', key_column),
+			detail => 'Generated columns are computed after BEFORE triggers.');
 	ELSIF NOT key.attnotnull THEN
-		RAISE EXCEPTION 'column "%" of table % may be null', key_column,
-			relation
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = 'A NULL key has no shard.',
-			HINT = format('ALTER TABLE %s ALTER %I SET NOT NULL;', relation,
-						  key_column);
+		PERFORM shardring_internal.fail('55000', format(
+			'column "%s" of table %s may be null', key_column, relation),
+			detail => 'A NULL key has no shard.',
+			hint => format('ALTER TABLE %s ALTER %I SET NOT NULL;', relation,
+				key_column));
 	END IF;
 	SELECT t.tgname INTO later FROM pg_trigger AS t
 	WHERE t.tgrelid = relation AND NOT t.tgisinternal
@@ -248,12 +246,12 @@ BEGIN
 		AND t.tgenabled <> 'D'
 	LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION 'trigger "%" would fire after guard "zz_guard"', later
-			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = 'BEFORE triggers fire in order of name, and a later one '
+		PERFORM shardring_internal.fail('55000', format(
+			'trigger "%s" would fire after guard "zz_guard"', later),
+			detail => 'BEFORE triggers fire in order of name, and a later one '
 				'may set another key.',
-			HINT = format('ALTER TRIGGER %I ON %s RENAME TO %I;', later,
-						  relation, left('a_' || later, 63));
+			hint => format('ALTER TRIGGER %I ON %s RENAME TO %I;', later,
+				relation, left('a_' || later, 63)));
 	END IF;
 END
 $body$;
