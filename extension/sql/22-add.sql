@@ -253,8 +253,8 @@ BEGIN
 	END IF;
 	IF cardinality(shards) > slots THEN
 		PERFORM shardring_internal.fail('22023', format(
-			'%s shards are too many for %s slots', cardinality(shards),
-			slots));
+			'%s shards are too many for %s %s', cardinality(shards), slots,
+			CASE slots WHEN 1 THEN 'slot' ELSE 'slots' END));
 	END IF;
 	IF array_position(shards, NULL) IS NOT NULL THEN
 		PERFORM shardring_internal.fail(
