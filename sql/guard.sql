@@ -5,6 +5,12 @@
 --
 CREATE EXTENSION shardring;
 
+-- before the first push
+SET shardring.shard = 'here';
+SELECT shardring.add_guard('orders', 'pg_class', 'relname');
+RESET shardring.shard;
+SELECT shardring.add_guard('orders', 'pg_class', 'relname');
+
 SELECT shardring.create_ring('orders', vnodes => 40);
 SELECT shardring.add_group('orders', 'g', ARRAY['here', 'the "other"'], 8);
 SELECT shardring.add_group('orders', 'h "1"', ARRAY['third'], 2);

@@ -23,6 +23,7 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 
 #define SCHEMA_NAME		"shardring"
@@ -48,6 +49,7 @@ enum
 	SHARD_NUMBER = 3
 };
 
+static char *first_ring(void);
 static void scan_begin(RowScan *scan, const CatalogRing *ring,
 					   const char *table, int nkeys, ScanKey keys);
 static void copy_fingerprint(char *fingerprint, Datum value, bool isnull);
@@ -138,13 +140,27 @@ catalog_known_rings(const CatalogRing *ring)
 						  ACL_SELECT) != ACLCHECK_OK)
 		sentence.data = NULL;
 	else if (n == 0)
-		sentence.data = "There is no ring; create one with "
-			"shardring.create_ring.";
+		sentence.data = first_ring();
 	else
 		sentence.data = psprintf(n == 1 ? "There is ring %s." :
 								 "There are rings %s.", sentence.data);
 	catalog_scan_end(&scan);
 	return sentence.data;
+}
+
+/*
+ * Where the first ring comes from: a database that has the name of a shard
+ * gets it from the map.  The value of the session will do for a hint.
+ */
+static char *
+first_ring(void)
+{
+	const char *shard = GetConfigOption("shardring.shard", true, false);
+
+	if (shard != NULL && shard[0] != '\0')
+		return "There is no ring; push it from the map with "
+			"shardring.push_version.";
+	return "There is no ring; create one with shardring.create_ring.";
 }
 
 /*

@@ -16,6 +16,7 @@
 #include "catalog/indexing.h"
 #include "catalog/pg_db_role_setting.h"
 #include "catalog/pg_type.h"
+#include "commands/dbcommands.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -71,8 +72,9 @@ this_shard(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("parameter \"shardring.shard\" is not set"),
-				 errhint("Use ALTER DATABASE to set it to the name of this "
-						 "shard.")));
+				 errhint("Name the shard: ALTER DATABASE %s SET "
+						 "shardring.shard = '...';",
+						 quote_identifier(get_database_name(MyDatabaseId)))));
 	return name;
 }
 
