@@ -100,7 +100,7 @@ uninstall: uninstall-docs
 install-docs:
 	$(MKDIR_P) '$(DOC_DIR)/examples'
 	$(INSTALL_DATA) $(DOC_FILES) '$(DOC_DIR)/'
-	$(INSTALL_DATA) $(DOC_EXAMPLES) '$(DOC_DIR)/examples/'
+	$(INSTALL_SCRIPT) $(DOC_EXAMPLES) '$(DOC_DIR)/examples/'
 	sed -i.orig -E -e 's,\]\(extension/doc/,](,g' \
 		-e 's,\[([^]]*)\]\((\.\./)+(src|sql|test)[^)]*\),\1,g' '$(DOC_DIR)'/*.md
 	rm -f '$(DOC_DIR)'/*.md.orig

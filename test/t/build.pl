@@ -56,6 +56,8 @@ foreach my $pattern (
 {
 	is(scalar(grep { m{$pattern$} } @installed), 1, "installed: $pattern");
 }
+is_deeply([ grep { m{/examples/} && !-x "$root/place$_" } @installed ],
+	[], 'the installed examples can be run');
 is_deeply([ map { lost_links($_) } grep { /\.md$/ } @installed ],
 	[], 'links in the installed documentation lead to what is installed');
 

@@ -54,6 +54,9 @@ class Ring:
             if any(lo <= slot < hi for lo, hi in holder['slots']))
 
 if __name__ == '__main__':
+    if len(sys.argv) != 2:
+        print('usage: client.py DOCUMENT <KEYS', file=sys.stderr)
+        sys.exit(2)
     with open(sys.argv[1], encoding='utf-8') as file:
         ring = Ring(json.load(file))
     for line in open(0, encoding='utf-8', newline='\n'):

@@ -75,7 +75,10 @@ class WrongShard(Exception):
 
 
 def main():
-    router = Router(*sys.argv[1:4])
+    if len(sys.argv) != 4:
+        print('usage: router.py RING MAP POOL <KEYS', file=sys.stderr)
+        sys.exit(2)
+    router = Router(*sys.argv[1:])
     for line in iter(sys.stdin.readline, ''):
         key = line.rstrip('\n')
         shard, _ = router.run(
