@@ -106,18 +106,22 @@ on_target()
 	run "$target" "$target_at" "$1"
 }
 
-# Runs what a function prints as SQL, after the checks, on a shard.
+# Runs what a function prints as SQL, after the checks, on a shard.  Errors say
+# nothing of the files in between.
 run()
 {
 	{
 		checks
 		"$3"
 	} >"$work/$3.sql"
+	status=0
 	psql -XAtq -d "$2" --single-transaction -v ON_ERROR_STOP=1 \
 		-v VERBOSITY=terse -v SHOW_CONTEXT=never -v here="$1" \
 		-v ring="$ring" -v old="$old" -v new="$new" -v table="$table" \
 		-v source="$source" -v target="$target" -v work="$work" \
-		-f "$work/$3.sql"
+		-f "$work/$3.sql" 2>"$work/errors" || status=$?
+	sed 's,^psql:.*/[a-z_]*\.sql:[0-9]*: ,,' "$work/errors" >&2
+	return $status
 }
 
 # ---------- what every step checks first ----------
@@ -194,6 +198,8 @@ WHERE r.ring = :'ring' FOR SHARE \gset
 \else
 \set active 0
 \endif
+SELECT CASE :active WHEN 0 THEN 'no version' ELSE 'version ' || :active END
+	AS active_version \gset
 SQL
 }
 
@@ -252,6 +258,14 @@ SQL
 condition()
 {
 	cat <<'SQL'
+SELECT pg_temp.refuse(format('shard "%s" does not have version %s of ring "%s"; '
+	|| CASE v.version WHEN :old THEN 'perhaps source and target are swapped'
+		ELSE 'if it was dropped before clean-target, draft the same change again, '
+			'push it, and name that version instead' END,
+	:'here', v.version, :'ring'))
+FROM (VALUES (:old), (:new)) AS v (version)
+WHERE NOT EXISTS (SELECT FROM shardring.ring_version AS r
+	WHERE r.ring = :'ring' AND r.version = v.version);
 SELECT shardring.move_predicate(:'ring', :old, :new, :'source', :'target',
 	NULL, position_expression => format('shardring.key_position(%I, %L, %L)',
 		:'key', r.hash, r.hash_tags))
@@ -278,8 +292,8 @@ source_rows()
 {
 	variables
 	cat <<'SQL'
-SELECT pg_temp.refuse(format('version %s is active on the source, neither %s '
-	'nor %s', :active, :old, :new)) WHERE :active NOT IN (:old, :new);
+SELECT pg_temp.refuse(format('%s is active on the source, neither %s nor %s',
+	:'active_version', :old, :new)) WHERE :active NOT IN (:old, :new);
 COPY (SELECT :columns FROM :relation WHERE :condition) TO STDOUT;
 SQL
 }
@@ -303,7 +317,8 @@ DELETE FROM :relation AS t WHERE (:condition) AND NOT EXISTS (
 SELECT format('SELECT pg_temp.refuse(%L) WHERE EXISTS (SELECT FROM %s AS t '
 	'JOIN pg_temp.moved AS m USING (%s) WHERE NOT (%s))',
 	format('another row of the target has a value of unique index %s; if it '
-		'left that row, copy the pair of that row first', i.indexrelid::regclass),
+		'left that row, copy the pair of that row first; if it is from a '
+		'sequence, each shard needs numbers of its own', i.indexrelid::regclass),
 	:'relation', string_agg(quote_ident(a.attname), ', '),
 	format('record_image_eq(ROW(%s), ROW(%s))', :'m_columns', :'t_columns'))
 FROM pg_index AS i JOIN pg_attribute AS a
@@ -332,8 +347,8 @@ SQL
 require_active()
 {
 	cat <<'SQL'
-SELECT pg_temp.refuse(format('version %s is active on shard "%s", not %s',
-	:active, :'here', :new)) WHERE :active <> :new;
+SELECT pg_temp.refuse(format('%s is active on shard "%s", not %s',
+	:'active_version', :'here', :new)) WHERE :active <> :new;
 SQL
 }
 
