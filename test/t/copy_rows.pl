@@ -163,6 +163,11 @@ refused('one shard twice', qr/the same shard/, 'copy', 'held', 's0', 's0');
 refused('cleaned too early', qr/no version is active on shard "s2"/,
 	'clean-source', 'held', 's0', 's2');
 
+on('s2', qq{SELECT shardring.import_version(\$d\$$document{1}\$d\$)});
+refused('exchanged, and both versions are there',
+	qr/nothing moves from "s2" to "s0" .* perhaps source and target/,
+	'copy', 'held', 's2', 's0');
+
 works("$_ is copied", 'copy', $_, 's0', 's2') for @tables;
 same_rows('copied');
 like(works('compared', 'compare', 'held', 's0', 's2'),

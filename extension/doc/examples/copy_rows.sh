@@ -266,6 +266,11 @@ SELECT pg_temp.refuse(format('shard "%s" does not have version %s of ring "%s"; 
 FROM (VALUES (:old), (:new)) AS v (version)
 WHERE NOT EXISTS (SELECT FROM shardring.ring_version AS r
 	WHERE r.ring = :'ring' AND r.version = v.version);
+SELECT pg_temp.refuse(format('nothing moves from "%s" to "%s" between versions '
+	'%s and %s; perhaps source and target are swapped',
+	:'source', :'target', :old, :new))
+WHERE NOT EXISTS (SELECT FROM shardring.move_plan(:'ring', :old, :new) AS p
+	WHERE p.from_shard = :'source' AND p.to_shard = :'target');
 SELECT shardring.move_predicate(:'ring', :old, :new, :'source', :'target',
 	NULL, position_expression => format('shardring.key_position(%I, %L, %L)',
 		:'key', r.hash, r.hash_tags))
