@@ -62,7 +62,7 @@ static void flush_block(Sink *sink);
 bool
 fingerprint_bytes(const RingDef *def, FingerprintTake take, void *arg)
 {
-	Sink		sink = {take, arg, true};
+	Sink		sink = {.take = take, .arg = arg, .ok = true};
 
 	put_ring(&sink, def);
 	flush_block(&sink);
@@ -76,7 +76,7 @@ fingerprint_bytes(const RingDef *def, FingerprintTake take, void *arg)
 bool
 fingerprint_hex(const RingDef *def, char hex[65])
 {
-	Sink		sink = {take_digest, NULL, true};
+	Sink		sink = {.take = take_digest, .ok = true};
 
 	if (!digest_begin(DIGEST_SHA256))
 		return false;
@@ -90,7 +90,7 @@ fingerprint_hex(const RingDef *def, char hex[65])
 bool
 fingerprint_zones_hex(const RingZone *zones, uint32_t n, char hex[65])
 {
-	Sink		sink = {take_digest, NULL, true};
+	Sink		sink = {.take = take_digest, .ok = true};
 	uint32_t	i;
 
 	if (!digest_begin(DIGEST_SHA256))
