@@ -47,11 +47,12 @@ typedef struct Sink
 } Sink;
 
 static bool end_hex(Sink *sink, char hex[65]);
+static void sink_start(Sink *sink, FingerprintTake take, void *arg);
 static bool take_digest(void *arg, const uint8_t *bytes, size_t len);
 static void put_ring(Sink *sink, const RingDef *def);
 static void put_group(Sink *sink, const RingGroupDef *group);
 static void put_name(Sink *sink, RingName name);
-static void put_u32(Sink *sink, uint32_t number);
+static inline void put_u32(Sink *sink, uint32_t number);
 static void put_bytes(Sink *sink, const void *bytes, size_t len);
 static void flush_block(Sink *sink);
 
@@ -62,8 +63,9 @@ static void flush_block(Sink *sink);
 bool
 fingerprint_bytes(const RingDef *def, FingerprintTake take, void *arg)
 {
-	Sink		sink = {.take = take, .arg = arg, .ok = true};
+	Sink		sink;
 
+	sink_start(&sink, take, arg);
 	put_ring(&sink, def);
 	flush_block(&sink);
 	return sink.ok;
@@ -76,10 +78,11 @@ fingerprint_bytes(const RingDef *def, FingerprintTake take, void *arg)
 bool
 fingerprint_hex(const RingDef *def, char hex[65])
 {
-	Sink		sink = {.take = take_digest, .ok = true};
+	Sink		sink;
 
 	if (!digest_begin(DIGEST_SHA256))
 		return false;
+	sink_start(&sink, take_digest, NULL);
 	put_ring(&sink, def);
 	return end_hex(&sink, hex);
 }
@@ -90,11 +93,12 @@ fingerprint_hex(const RingDef *def, char hex[65])
 bool
 fingerprint_zones_hex(const RingZone *zones, uint32_t n, char hex[65])
 {
-	Sink		sink = {.take = take_digest, .ok = true};
+	Sink		sink;
 	uint32_t	i;
 
 	if (!digest_begin(DIGEST_SHA256))
 		return false;
+	sink_start(&sink, take_digest, NULL);
 	put_u32(&sink, ZONES_FORMAT);
 	put_u32(&sink, n);
 	for (i = 0; i < n; i++)
@@ -129,6 +133,18 @@ end_hex(Sink *sink, char hex[65])
 	}
 	hex[64] = '\0';
 	return true;
+}
+
+/*
+ * Nothing was put yet; the block is left as it is.
+ */
+static void
+sink_start(Sink *sink, FingerprintTake take, void *arg)
+{
+	sink->take = take;
+	sink->arg = arg;
+	sink->ok = true;
+	sink->used = 0;
 }
 
 /*
@@ -207,7 +223,7 @@ put_name(Sink *sink, RingName name)
 /*
  * A u32, big-endian.
  */
-static void
+static inline void
 put_u32(Sink *sink, uint32_t number)
 {
 	uint8_t    *to;
