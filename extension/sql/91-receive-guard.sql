@@ -164,7 +164,12 @@ BEGIN
 	names := expected_shards -> format('%s/%s', here.system_identifier,
 									   here.database_oid);
 	IF here.shard IS NULL THEN
-		IF jsonb_array_length(names) <> 1 THEN
+		IF jsonb_typeof(names) IS DISTINCT FROM 'array'
+			OR jsonb_typeof(names -> 0) IS DISTINCT FROM 'string'
+		THEN
+			PERFORM shardring_internal.fail('22023',
+				'the map names no shard in this database');
+		ELSIF jsonb_array_length(names) <> 1 THEN
 			PERFORM shardring_internal.fail('55000',
 				'several shards are in this database');
 		END IF;
