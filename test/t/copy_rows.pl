@@ -86,7 +86,7 @@ sub script
 	my ($command, $table, $from, $to, %at) = @_;
 	my $output;
 	IPC::Run::run([ 'extension/doc/examples/copy_rows.sh', $command, 'orders',
-			1, 2, $table,
+			$at{old} // 1, $at{new} // 2, $table,
 			map { $_ => $node->connstr($at{$_} // $_) } $from, $to ],
 		'>&', \$output);
 	return ($? >> 8, $output);
@@ -194,6 +194,63 @@ is((script('compare', 'held', 's0', 's2'))[0], 1, 'compare finds a difference');
 works("$_ is copied again", 'copy', $_, 's0', 's2') for @tables;
 same_rows('copied again');
 
+# Values whose text depends on settings.
+on($_, q{
+	ALTER TABLE held ADD since timestamptz DEFAULT '2026-01-02 03:04:05Z',
+		ADD raw bytea DEFAULT '\xc3a4'}) for qw(s0 s2);
+on('postgres', q{
+	ALTER DATABASE s2 SET timezone = 'Asia/Tokyo';
+	ALTER DATABASE s2 SET bytea_output = escape});
+works('copied with other settings', 'copy', 'held', 's0', 's2');
+works('compared with other settings', 'compare', 'held', 's0', 's2');
+on($_, 'ALTER TABLE held DROP since, DROP raw') for qw(s0 s2);
+
+# A session that is used again, as a pooler does, has nothing left of it.
+{
+	my $dir = PostgreSQL::Test::Utils::tempdir;
+	chomp(my $psql = `sh -c "command -v psql"`);
+	append_to_file("$dir/psql", <<"SH");
+#!/bin/sh
+# All but --single-transaction and the file, which comes last.
+for file in "\$@"; do :; done
+{
+	echo 'BEGIN;'
+	cat "\$file"
+	cat <<'SQL'
+COMMIT;
+DO \$\$
+BEGIN
+	IF current_setting('session_replication_role') <> 'origin'
+		OR current_setting('search_path') = 'pg_catalog'
+		OR current_setting('extra_float_digits') <> '2'
+		OR EXISTS (SELECT FROM pg_class
+			WHERE relnamespace = pg_my_temp_schema())
+		OR EXISTS (SELECT FROM pg_proc
+			WHERE pronamespace = pg_my_temp_schema())
+	THEN
+		RAISE 'something is left in the session';
+	END IF;
+END
+\$\$;
+SQL
+} >"\$file.session"
+for argument in "\$@"; do
+	shift
+	case \$argument in
+	--single-transaction) ;;
+	"\$file") set -- "\$@" "\$file.session" ;;
+	*) set -- "\$@" "\$argument" ;;
+	esac
+done
+exec $psql "\$@"
+SH
+	chmod 0755, "$dir/psql";
+	local $ENV{PATH} = "$dir:$ENV{PATH}";
+	local $ENV{PGOPTIONS} = '-c extra_float_digits=2';
+	works("$_ leaves nothing in the session", $_, 'held', 's0', 's2')
+	  for qw(copy compare clean-target copy);
+}
+
 # ---------- what cannot be done ----------
 
 # Each: what is done to both shards, and undone.
@@ -243,6 +300,27 @@ foreach my $case (
 	on($_, $undo) for qw(s0 s2);
 }
 works('copied after all', 'copy', 'held', 's0', 's2');
+
+# A subscription to a table, or to the root that it is a partition of.
+on($_, q{
+	CREATE TABLE root (key text PRIMARY KEY) PARTITION BY LIST (key);
+	CREATE TABLE leaf PARTITION OF root DEFAULT;
+	SELECT shardring.add_guard('orders', 'leaf', 'key')}) for qw(s0 s2);
+works('a partition', 'copy', 'leaf', 's0', 's2');
+on('s2', q{CREATE SUBSCRIPTION feed CONNECTION 'dbname=none' PUBLICATION feed
+	WITH (connect = false, slot_name = NONE)});
+foreach my $case ([ 'held', 'held' ], [ 'root', 'leaf' ])
+{
+	my ($subscribed, $copied) = @$case;
+	on('s2', qq{INSERT INTO pg_subscription_rel (srsubid, srrelid, srsubstate)
+		SELECT s.oid, '$subscribed'::regclass, 'r' FROM pg_subscription AS s});
+	refused("$subscribed has a subscription", qr/still has a subscription/,
+		'copy', $copied, 's0', 's2');
+	on('s2', 'DELETE FROM pg_subscription_rel');
+}
+on('s2', 'DROP SUBSCRIPTION feed');
+on($_, 'DROP TABLE root') for qw(s0 s2);
+works('copied once more', 'copy', 'held', 's0', 's2');
 same_rows('copied after all');
 
 # ---------- given up, and done ----------
@@ -254,7 +332,32 @@ on('s0', qq{SELECT shardring.import_version(\$d\$$document{2}\$d\$)});
 works("$_ is cleaned on the target", 'clean-target', $_, 's0', 's2')
   for @tables;
 is(on('s2', q{SELECT count(*) FROM held}), 0, 'the target is empty');
+
+# A transaction from before the fence commits a row behind it.
+my $writer = open_session($node, 's0');
+step($writer, q{BEGIN;
+	INSERT INTO held (key, a) SELECT k, 'late'
+	FROM (SELECT min('late' || i) FROM generate_series(1, 100) AS i
+		WHERE shardring.shard_for('orders', 'late' || i, 1) = 's0'
+			AND shardring.shard_for('orders', 'late' || i, 2) = 's2') AS l (k)});
 on('s0', q{SELECT shardring.activate('orders', 2)});
+my $copy = IPC::Run::start([ 'extension/doc/examples/copy_rows.sh', 'copy',
+		'orders', 1, 2, 'held',
+		map { $_ => $node->connstr($_) } 's0', 's2' ], '>', \my $copied);
+foreach (1 .. 300)
+{
+	last if !$copy->pumpable || on('s0', q{
+		SELECT count(*) FROM pg_stat_activity
+		WHERE state = 'active' AND query ~ '^SELECT .*wait_for_drain'
+			AND pid <> pg_backend_pid()});
+	$copy->pump_nb;
+	select(undef, undef, undef, 0.1);
+}
+step($writer, 'COMMIT');
+$writer->quit;
+ok($copy->finish, 'copied while a writer was still there');
+is(on('s2', q{SELECT count(*) FROM held WHERE a = 'late'}),
+	1, 'what it committed is copied');
 works("$_ is copied behind the fence", 'copy', $_, 's0', 's2') for @tables;
 same_rows('behind the fence');
 refused('cleaned between', qr/no version is active on shard "s2"/,
@@ -283,6 +386,43 @@ is(on('s0', q{SELECT count(*) FROM item AS i WHERE NOT EXISTS (
 		SELECT FROM "My ""order" AS o WHERE o.id = i.id)}),
 	0, 'no child without its parent');
 is(on('s2', 'SELECT count(*) FROM item'), $all, 'the target has all it had');
+
+# ---------- with versions that are no longer the last ----------
+
+# Version 3 takes keys from both to s1; it is active on s0 only, at first.
+on('map', q{
+	SELECT shardring.activate('orders', 2);
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.add_group('orders', 'more', '{s1}');
+	SELECT shardring.seal('orders')});
+$document{3} = on('map', q{SELECT shardring.export_version('orders', 3)});
+on($_, qq{SELECT shardring.import_version(\$d\$$document{3}\$d\$)})
+  for qw(s0 s2);
+on('s0', q{SELECT shardring.activate('orders', 3)});
+refused('copied from a version before the last',
+	qr/version 2 is active on the target, not 1/,
+	'copy', 'held', 's0', 's2', new => 3);
+refused('cleaned between two versions',
+	qr/version 3 is active on the source, and 2 on the target/,
+	'clean-target', 'held', 's0', 's2', new => 3);
+
+# By version 3, some rows of the pair live on s1, which does not have them.
+on('s2', q{SELECT shardring.activate('orders', 3)});
+my $before = everything();
+like(works('cleaned with an old pair', 'clean-target', 'held', 's0', 's2'),
+	qr/: 0 rows deleted/, 'and deletes nothing');
+is(everything(), $before, 'nor is anything lost');
+
+# The way back: version 4 is version 1 again.
+on('map', q{
+	SELECT shardring.activate('orders', 3);
+	SELECT shardring.draft_version('orders', 1);
+	SELECT shardring.activate('orders', 4)});
+$document{4} = on('map', q{SELECT shardring.export_version('orders', 4)});
+on($_, qq{SELECT shardring.import_version(\$d\$$document{4}\$d\$);
+	SELECT shardring.activate('orders', 4)}) for qw(s0 s2);
+works('cleaned on the way back', 'clean-target', 'held', 's0', 's2');
+is(on('s2', 'SELECT count(*) FROM held'), 0, 'the target is empty again');
 
 is(system('extension/doc/examples/copy_rows.sh copy 2>/dev/null') >> 8,
 	2, 'usage');

@@ -16,8 +16,9 @@
 #	each followed by its connection string.
 #
 # Rules of this file:
-#	- A database is asked for its name before anything is done there, and no row
-#	  is deleted that lives there by the version that is active there.
+#	- A database is asked for its name before anything is done there, and only
+#	  rows are cleaned away that live on the other shard of the pair by the
+#	  version that is active.
 #	- What cannot be done right is refused (55000) before anything is changed;
 #	  each side is changed in one transaction.
 #	- Columns go by name.  The key is that of the guard, which must be there.
@@ -66,6 +67,7 @@ main()
 		;;
 	clean-target)
 		inspect
+		on_source active_version >"$work/active"
 		on_target clean_target
 		;;
 	*)
@@ -113,6 +115,7 @@ run()
 	{
 		checks
 		"$3"
+		leave_nothing
 	} >"$work/$3.sql"
 	status=0
 	psql -XAtq -d "$2" --single-transaction -v ON_ERROR_STOP=1 \
@@ -131,11 +134,15 @@ checks()
 	cat <<'SQL'
 SELECT :'table'::regclass::oid AS relation_oid,
 	:'old'::integer AS old, :'new'::integer AS new \gset
-SET client_min_messages = warning;
-SET search_path = pg_catalog;
-SET datestyle = ISO;
-SET intervalstyle = postgres;
-SET extra_float_digits = 1;
+SET LOCAL client_min_messages = warning;
+SET LOCAL search_path = pg_catalog;
+SET LOCAL row_security = off;
+SET LOCAL timezone = 'UTC';
+SET LOCAL bytea_output = hex;
+SET LOCAL lc_monetary = 'C';
+SET LOCAL datestyle = ISO;
+SET LOCAL intervalstyle = postgres;
+SET LOCAL extra_float_digits = 1;
 CREATE FUNCTION pg_temp.refuse(reason text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	RAISE EXCEPTION 'refused: %', reason USING ERRCODE = '55000';
@@ -189,7 +196,9 @@ WHERE c.contype = 'f' AND :relation_oid IN (c.conrelid, c.confrelid)
 -- a subscription would take the deletes of one side to the other
 SELECT pg_temp.refuse(format('table %s still has a subscription on shard "%s"',
 	:relation_oid::regclass, :'here'))
-WHERE EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = :relation_oid);
+WHERE EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = :relation_oid
+	OR srrelid IN (SELECT relid FROM pg_partition_tree(:relation_oid))
+	OR srrelid IN (SELECT pg_partition_ancestors(:relation_oid)));
 
 -- the version that is active stays so until the end
 SELECT r.active_version AS active FROM shardring.ring AS r
@@ -200,6 +209,17 @@ WHERE r.ring = :'ring' FOR SHARE \gset
 \endif
 SELECT CASE :active WHEN 0 THEN 'no version' ELSE 'version ' || :active END
 	AS active_version \gset
+SQL
+}
+
+# A pooler may give the session to somebody else.  The semicolon ends the
+# statement of the step.
+leave_nothing()
+{
+	cat <<'SQL'
+;
+DROP VIEW pg_temp.guard;
+DROP FUNCTION pg_temp.refuse(text);
 SQL
 }
 
@@ -299,6 +319,8 @@ source_rows()
 	cat <<'SQL'
 SELECT pg_temp.refuse(format('%s is active on the source, neither %s nor %s',
 	:'active_version', :old, :new)) WHERE :active NOT IN (:old, :new);
+SELECT CASE WHEN :active = :new THEN shardring.wait_for_drain(:'ring', :new)
+	END AS drained \gset
 COPY (SELECT :columns FROM :relation WHERE :condition) TO STDOUT;
 SQL
 }
@@ -311,8 +333,11 @@ target_copy()
 	cat <<'SQL'
 SELECT pg_temp.refuse(format('version %s is active on the target, nothing may '
 	'be copied any more', :active)) WHERE :active >= :new;
-SET session_replication_role = replica;
-CREATE TEMP TABLE moved AS SELECT :columns FROM :relation WITH NO DATA;
+SELECT pg_temp.refuse(format('version %s is active on the target, not %s',
+	:active, :old)) WHERE :active NOT IN (0, :old);
+SET LOCAL session_replication_role = replica;
+CREATE TEMP TABLE moved ON COMMIT DROP AS
+SELECT :columns FROM :relation WITH NO DATA;
 \copy moved FROM pstdin
 ANALYZE pg_temp.moved;
 DELETE FROM :relation AS t WHERE (:condition) AND NOT EXISTS (
@@ -361,7 +386,13 @@ clean_source()
 {
 	require_active
 	variables
+	echo '\set home :target'
 	delete_strangers
+}
+
+active_version()
+{
+	echo 'SELECT :active;'
 }
 
 clean_target()
@@ -370,19 +401,24 @@ clean_target()
 	cat <<'SQL'
 SELECT pg_temp.refuse(format('version %s is active on the target: it has the '
 	'newer rows', :new)) WHERE :active = :new;
+\set source_active `cat :'work'/active`
+SELECT pg_temp.refuse(format('version %s is active on the source, and %s on '
+	'the target', :source_active, :active))
+WHERE :source_active <> CASE WHEN :active = 0 THEN :old ELSE :active END;
 SQL
+	echo '\set home :source'
 	delete_strangers
 }
 
-# The rows of the pair, unless they live here.
+# The rows of the pair that live on its other shard.
 delete_strangers()
 {
 	cat <<'SQL'
-SET session_replication_role = replica;
+SET LOCAL session_replication_role = replica;
 WITH deleted AS (
 	DELETE FROM :relation AS t WHERE (:condition)
 		AND CASE WHEN :active = 0 THEN true
-			ELSE shardring.shard_for(:'ring', t.:"key") <> :'here' END
+			ELSE shardring.shard_for(:'ring', t.:"key") = :'home' END
 	RETURNING 1)
 SELECT format('%s: %s rows deleted on %s', :'relation', count(*), :'here')
 FROM deleted;
