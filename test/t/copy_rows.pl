@@ -377,6 +377,33 @@ refused('the new owner cleaned', qr/is shard "s2" and not "s0"/,
 my $own = on('s0', q{SELECT count(*) FROM held
 	WHERE shardring.shard_for('orders', key) = 's0'});
 my $all = on('s2', 'SELECT count(*) FROM item');
+
+# The target lacks a row of each, by one of the columns of its key.
+on('s2', q{
+	SET session_replication_role = replica;
+	CREATE TABLE away AS SELECT * FROM held ORDER BY key LIMIT 1;
+	DELETE FROM held AS h USING away WHERE h.key = away.key;
+	DELETE FROM item WHERE (user_id, n) = (SELECT user_id, n FROM item
+		WHERE n = 3)});
+foreach my $table (qw(held item))
+{
+	my ($status, $output) = script('clean-source', $table, 's0', 's2');
+	is($status, 3, "$table: not all is on the target");
+	like($output,
+		qr/rows deleted on s0\n.*$table: 1 rows kept on s0, which s2 does not/,
+		"$table: and one is kept");
+}
+my $kept = on('s2', 'SELECT key FROM away');
+is(on('s0', qq{SELECT count(*), count(*) FILTER (WHERE key = '$kept')
+		FROM held WHERE shardring.shard_for('orders', key) <> 's0'}),
+	'1|1', 'which the target does not have');
+on('s2', q{
+	SET session_replication_role = replica;
+	INSERT INTO held (key, a, b) SELECT key, a, b FROM away});
+refused('all cleaned on a neighbour', qr/is shard "s1" and not "s0"/,
+	'clean-source-all', 'item', 's0', 's2', s0 => 's1');
+works('deleted on the target since', 'clean-source-all', 'item', 's0', 's2');
+$all--;
 works("$_ is cleaned on the source", 'clean-source', $_, 's0', 's2')
   for @tables;
 is(on('s0', q{SELECT count(*), count(*) FILTER (

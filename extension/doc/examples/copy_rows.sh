@@ -9,7 +9,9 @@
 #	copy		makes the target's rows of this pair what the source's are;
 #				may be repeated until NEW is active on the target
 #	compare		shows whether they are the same
-#	clean-source	deletes them on the source, once NEW is active on both
+#	clean-source	deletes them on the source, once NEW is active on both and
+#				if the target has them; fails if it keeps others
+#	clean-source-all	deletes those as well: deleted on the target since
 #	clean-target	deletes them on the target, if NEW was given up
 #
 #	OLD and NEW are the versions, SOURCE and TARGET the names of the shards,
@@ -32,7 +34,8 @@ set -eu
 
 usage()
 {
-	echo "usage: copy_rows.sh copy|compare|clean-source|clean-target" \
+	echo "usage: copy_rows.sh" \
+		"copy|compare|clean-source|clean-source-all|clean-target" \
 		"RING OLD NEW TABLE SOURCE CONNECTION TARGET CONNECTION" >&2
 	exit 2
 }
@@ -62,8 +65,14 @@ main()
 		;;
 	clean-source)
 		inspect
+		on_target target_keys >"$work/keys"
+		on_source clean_source <"$work/keys"
+		[ ! -s "$work/kept" ] || refuse "$(cat "$work/kept")"
+		;;
+	clean-source-all)
+		inspect
 		on_target require_active >/dev/null
-		on_source clean_source
+		on_source clean_source_all
 		;;
 	clean-target)
 		inspect
@@ -85,7 +94,7 @@ inspect()
 	cmp -s "$work/shape" "$work/shape.target" ||
 		refuse "columns, primary key or key of $table differ:" \
 			"$(cat "$work/shape" "$work/shape.target")"
-	for what in columns t_columns m_columns same_key; do
+	for what in columns t_columns m_columns key_columns same_key; do
 		on_source "$what" >"$work/$what"
 	done
 	on_source condition >"$work/condition"
@@ -269,6 +278,17 @@ m_columns()
 same_key()
 {
 	column_list "'t.%1\$I OPERATOR(pg_catalog.=) m.%1\$I'" "' AND '"
+	only_primary_key
+}
+
+key_columns()
+{
+	column_list "'%I'" "', '"
+	only_primary_key
+}
+
+only_primary_key()
+{
 	cat <<'SQL'
 	AND a.attnum = ANY (SELECT unnest(i.indkey) FROM pg_index AS i
 		WHERE i.indrelid = :relation_oid AND i.indisprimary)
@@ -306,6 +326,7 @@ SELECT :relation_oid::regclass AS relation \gset
 \set columns `cat :'work'/columns`
 \set t_columns `cat :'work'/t_columns`
 \set m_columns `cat :'work'/m_columns`
+\set key_columns `cat :'work'/key_columns`
 \set same_key `cat :'work'/same_key`
 \set condition `cat :'work'/condition`
 SQL
@@ -382,11 +403,42 @@ SELECT pg_temp.refuse(format('%s is active on shard "%s", not %s',
 SQL
 }
 
+target_keys()
+{
+	require_active
+	variables
+	echo 'COPY (SELECT :key_columns FROM :relation WHERE :condition) TO STDOUT;'
+}
+
+# Nobody can tell a row that was never copied from one that was deleted since.
 clean_source()
 {
 	require_active
 	variables
+	cat <<'SQL'
+CREATE TEMP TABLE there ON COMMIT DROP AS
+SELECT :key_columns FROM :relation WITH NO DATA;
+\copy there FROM pstdin
+ANALYZE pg_temp.there;
+\set home :target
+\set only 'EXISTS (SELECT FROM pg_temp.there AS m WHERE ' :same_key ')'
+SQL
+	delete_strangers
+	cat <<'SQL'
+\o :work/kept
+SELECT format('%s: %s rows kept on %s, which %s does not have', :'relation',
+	count(*), :'here', :'target')
+FROM :relation AS t WHERE :condition HAVING count(*) > 0;
+\o
+SQL
+}
+
+clean_source_all()
+{
+	require_active
+	variables
 	echo '\set home :target'
+	echo '\set only true'
 	delete_strangers
 }
 
@@ -407,6 +459,7 @@ SELECT pg_temp.refuse(format('version %s is active on the source, and %s on '
 WHERE :source_active <> CASE WHEN :active = 0 THEN :old ELSE :active END;
 SQL
 	echo '\set home :source'
+	echo '\set only true'
 	delete_strangers
 }
 
@@ -416,7 +469,7 @@ delete_strangers()
 	cat <<'SQL'
 SET LOCAL session_replication_role = replica;
 WITH deleted AS (
-	DELETE FROM :relation AS t WHERE (:condition)
+	DELETE FROM :relation AS t WHERE (:condition) AND :only
 		AND CASE WHEN :active = 0 THEN true
 			ELSE shardring.shard_for(:'ring', t.:"key") = :'home' END
 	RETURNING 1)
