@@ -76,6 +76,7 @@ main()
 start_major()
 {
 	set -m
+	: >"$WORK/$1.log"			# tail finds it, however late the job begins
 	test_major "$1" </dev/null >"$WORK/$1.log" 2>&1 &
 	JOBS[$1]=$!
 	set +m
