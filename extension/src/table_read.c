@@ -180,6 +180,6 @@ static Oid
 storage_of(HeapTuple row)
 {
 	if (!HeapTupleIsValid(row))
-		return InvalidOid;
+		return InvalidOid;		/* LCOV_EXCL_LINE: a table made since */
 	return ((Form_pg_class) GETSTRUCT(row))->relfilenode;
 }

@@ -86,7 +86,7 @@ check_setting(char **value, void **extra, GucSource source)
 {
 	*extra = compat_guc_malloc(sizeof(GucSource));
 	if (*extra == NULL)
-		return false;
+		return false;			/* LCOV_EXCL_LINE: only without memory */
 	*(GucSource *) *extra = source;
 	return true;
 }
