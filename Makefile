@@ -92,7 +92,8 @@ directories:
 ifdef docdir
 DOC_DIR = $(DESTDIR)$(docdir)/extension/shardring
 DOC_FILES = $(srcdir)/README.md $(wildcard $(srcdir)/extension/doc/*.*)
-DOC_EXAMPLES = $(wildcard $(srcdir)/extension/doc/examples/*)
+DOC_EXAMPLES = $(wildcard $(srcdir)/extension/doc/examples/*.py \
+	$(srcdir)/extension/doc/examples/*.sh)
 
 install: install-docs
 uninstall: uninstall-docs

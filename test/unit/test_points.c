@@ -198,14 +198,14 @@ chooses_the_same_with_a_filter(void **state)
 		assert_int_equal(points_filter_pick(filter, points[0], 200, picked),
 						 200);
 		n = points_filter_pick(filter, occupied, have, picked);
-		assert_in_range(n, 0, have / 10);
+		assert_true(n <= have / 10);
 		few = points_taken_create(n + 200, &test_env);
 		for (uint32_t i = 0; i < n; i++)
 			assert_true(points_taken_add(few, picked[i]));
 		assert_int_equal(points_choose(hash, name, few, points[1], &cursor,
 									   200, 100, &test_env), RING_OK);
 		assert_int_equal(cursor.salt, 100);
-		assert_in_range(cursor.n, 50, 100);
+		assert_true(cursor.n >= 50 && cursor.n <= 100);
 		assert_int_equal(points_choose(hash, name, few, points[1], &cursor,
 									   200, 300, &test_env), RING_OK);
 		assert_int_equal(cursor.n, 200);
