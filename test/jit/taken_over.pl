@@ -37,7 +37,7 @@ ok( $node->safe_psql('postgres',
 my @modules = glob $node->data_dir . '/*[0-9].bc';
 cmp_ok(scalar(@modules), '>', 0, 'expressions were compiled');
 my $names = join '', map { slurp_file($_) } @modules;
-ok($names =~ /cache_get/, 'and functions of ours were taken over');
+ok($names =~ /memo_get/, 'and functions of ours were taken over');
 
 $node->stop;
 done_testing();
