@@ -32,6 +32,14 @@ COMMENT ON FUNCTION shardring_internal.ask_rows(text[], text, text[]) IS
 REVOKE EXECUTE ON FUNCTION shardring_internal.ask_rows(text[], text, text[])
 	FROM PUBLIC;
 
+/* For procedures that ask the same servers in many transactions. */
+CREATE FUNCTION shardring_internal.keep_connections() RETURNS void
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'shardring_keep_connections';
+COMMENT ON FUNCTION shardring_internal.keep_connections() IS
+	'keeps connections to servers until the calling statement is over';
+REVOKE EXECUTE ON FUNCTION shardring_internal.keep_connections() FROM PUBLIC;
+
 /* For the map, which calls it by name on the shards. */
 CREATE FUNCTION shardring.shard_identity(
 	OUT shard text, OUT system_identifier bigint, OUT database_oid oid,

@@ -8,8 +8,9 @@
  *	  deadline, and lets a cancel through.  Every server has a deadline of its
  *	  own, shardring.remote_timeout from when it is first contacted;
  *	- every connection is closed and its file descriptor given back on every
- *	  way out.  The server ends unfinished work by itself, since it is told to
- *	  check the connection and to limit its time.
+ *	  way out, unless remote_keep.c takes it over.  The server ends unfinished
+ *	  work by itself, since it is told to check the connection and to limit its
+ *	  time.
  */
 #include "remote.h"
 
@@ -20,6 +21,7 @@
 #include "storage/latch.h"
 #include "utils/wait_event.h"
 
+#include "remote_keep.h"
 #include "remote_talk.h"
 
 /* Events that are taken from one wait; more come with the next. */
@@ -96,6 +98,8 @@ start_talks(Talks *talks)
 		{
 			if (count_running(talks) > 0)
 				return;			/* one of them will give its own back */
+			if (remote_keep_close())
+				continue;
 			/*
 			 * LCOV_EXCL_START: others in this session, dblink's connections
 			 * say, would have to hold all descriptors.  That servers are

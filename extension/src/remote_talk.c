@@ -16,14 +16,18 @@
 #include "storage/fd.h"
 #include "storage/latch.h"
 
-#include "remote_rows.h"
+#include "remote_answer.h"
+#include "remote_keep.h"
 
 /* How often the server checks that we are still connected, ms. */
 #define CHECK_INTERVAL	500
 
+static bool talk_reuse(Talk *talk);
+static void talk_resolve(Talk *talk);
 static bool talk_may_dial(const Talk *talk);
 static void talk_dial(Talk *talk);
 static void talk_connect(Talk *talk);
+static void talk_connected(Talk *talk);
 static void talk_fail_to_connect(Talk *talk);
 static void talk_begin(Talk *talk);
 static void talk_listen(Talk *talk);
@@ -33,9 +37,7 @@ static const char *result_error(const Talk *talk);
 static void talk_next(Talk *talk);
 static void talk_ask(Talk *talk);
 static void talk_sent(Talk *talk, TalkPhase phase, int sent);
-static void keep_row(Talk *talk);
-static void keep_values(Talk *talk);
-static void keep_json(Talk *talk);
+static void talk_row(Talk *talk);
 static void talk_fail(Talk *talk, const char *error);
 static void talk_end(Talk *talk);
 static void ignore_notice(void *arg, const char *message);
@@ -57,9 +59,38 @@ talk_start(Talk *talk, Resolver *resolver)
 		talk_fail(talk, error);
 		return;
 	}
-	talk->hosts = remote_hosts_find(&talk->address, resolver);
-	talk->phase = TALK_RESOLVE;
+	talk->resolver = resolver;
+	talk->key = remote_keep_key(&talk->address);
+	if (talk_reuse(talk))
+		return;
+	talk_resolve(talk);
 	talk_resolved(talk);
+}
+
+/*
+ * Goes on with a connection that was kept, which brings its own descriptor.
+ */
+static bool
+talk_reuse(Talk *talk)
+{
+	if (talk->key != NULL)
+		talk->conn = remote_keep_take(talk->key);
+	if (talk->conn == NULL)
+		return false;
+	ReleaseExternalFD();
+	talk->reused = true;
+	talk_connected(talk);
+	return true;
+}
+
+/*
+ * Looks for the addresses of the server's names.
+ */
+static void
+talk_resolve(Talk *talk)
+{
+	talk->hosts = remote_hosts_find(&talk->address, talk->resolver);
+	talk->phase = TALK_RESOLVE;
 }
 
 /* Whether the conversation has begun and not ended. */
@@ -147,12 +178,7 @@ talk_connect(Talk *talk)
 			talk->wait_for = WL_SOCKET_READABLE;
 			break;
 		case PGRES_POLLING_OK:
-			/* the second rule of remote_address.c */
-			if (superuser() || PQconnectionUsedPassword(talk->conn))
-				talk_begin(talk);
-			else
-				talk_fail(talk, "the server did not ask for the "
-						  "password, so only a superuser may connect");
+			talk_connected(talk);
 			break;
 		case PGRES_POLLING_FAILED:
 			talk_fail_to_connect(talk);
@@ -161,6 +187,19 @@ talk_connect(Talk *talk)
 			talk->wait_for = WL_SOCKET_WRITEABLE;
 			break;
 	}
+}
+
+/*
+ * Goes on if the second rule of remote_address.c is kept.
+ */
+static void
+talk_connected(Talk *talk)
+{
+	if (superuser() || PQconnectionUsedPassword(talk->conn))
+		talk_begin(talk);
+	else
+		talk_fail(talk, "the server did not ask for the "
+				  "password, so only a superuser may connect");
 }
 
 /*
@@ -270,7 +309,7 @@ talk_result(Talk *talk)
 	switch (PQresultStatus(talk->result))
 	{
 		case PGRES_SINGLE_TUPLE:
-			keep_row(talk);
+			talk_row(talk);
 			break;
 		case PGRES_TUPLES_OK:
 		case PGRES_COMMAND_OK:
@@ -306,12 +345,18 @@ talk_next(Talk *talk)
 	switch (talk->phase)
 	{
 		case TALK_BEGIN:
+			talk->reused = false;
 			talk_ask(talk);
 			break;
 		case TALK_ASK:
 			talk_sent(talk, TALK_COMMIT, PQsendQuery(talk->conn, "COMMIT"));
 			break;
 		default:
+			if (talk->key != NULL && remote_keep_give(talk->key, talk->conn))
+			{
+				talk->conn = NULL;
+				talk->holds_fd = false;
+			}
 			talk_end(talk);
 			break;
 	}
@@ -353,64 +398,16 @@ talk_sent(Talk *talk, TalkPhase phase, int sent)
 }
 
 /*
- * Counts a row; keeps the first one, or each where all are asked for.
+ * Keeps what is asked for of a row, or ends the conversation.
  */
 static void
-keep_row(Talk *talk)
+talk_row(Talk *talk)
 {
-	if (talk->question->all_rows)
-	{
-		keep_json(talk);
-		return;
-	}
-	meter_row(&talk->meter, remote_row_bytes(talk->result));
-	if (!talk_says_too_much(talk) && talk->meter.rows == 1)
-		keep_values(talk);
-}
-
-/*
- * Keeps the first row.  Text that is invalid in our encoding ends the
- * conversation.
- */
-static void
-keep_values(Talk *talk)
-{
-	RemoteAnswer *answer = talk->answer;
-
-	answer->nvalues = PQnfields(talk->result);
-	answer->values = palloc0(answer->nvalues * sizeof(char *));
-	for (int i = 0; i < answer->nvalues; i++)
-	{
-		const char *value = PQgetvalue(talk->result, 0, i);
-
-		if (PQgetisnull(talk->result, 0, i))
-			continue;
-		answer->values[i] = pstrdup(value);
-		if (remote_is_text(value, PQgetlength(talk->result, 0, i)))
-			continue;
-		talk_fail(talk, REMOTE_NO_TEXT);
-		return;
-	}
-}
-
-/*
- * Keeps the row as a JSON object; its bytes are those of the object.
- */
-static void
-keep_json(Talk *talk)
-{
-	const char *error = remote_row_error(talk->result);
-	char	   *row;
+	const char *error = remote_answer_row(talk->answer, talk->question,
+										  &talk->meter, talk->result);
 
 	if (error != NULL)
-	{
 		talk_fail(talk, error);
-		return;
-	}
-	row = remote_row_json(talk->result);
-	meter_row(&talk->meter, strlen(row));
-	if (!talk_says_too_much(talk))
-		talk->answer->rows = lappend(talk->answer->rows, row);
 }
 
 /*
@@ -435,11 +432,20 @@ talk_expire(Talk *talk)
 
 /*
  * Ends the conversation with an error; then there are no values, and no rows
- * of those that came before.
+ * of those that came before.  But a connection that was lost while it was kept
+ * has done nothing yet, and is made again.
  */
 static void
 talk_fail(Talk *talk, const char *error)
 {
+	if (talk->reused)
+	{
+		talk->reused = false;
+		PQfinish(talk->conn);
+		talk->conn = NULL;
+		talk_resolve(talk);
+		return;
+	}
 	talk->answer->nvalues = 0;
 	list_free_deep(talk->answer->rows);
 	talk->answer->rows = NIL;

@@ -33,7 +33,11 @@ typedef struct Talk
 	TalkPhase	phase;
 	bool		holds_fd;		/* an external one, for the connection */
 	RemoteAddress address;
+	Resolver   *resolver;
 	RemoteHosts *hosts;			/* NULL: none of them is a name */
+	char	   *key;			/* of the connection; NULL: it is not kept */
+	bool		reused;			/* the connection was kept, and has not
+								 * answered yet */
 	PGconn	   *conn;
 	PGresult   *result;			/* being read */
 	uint32		wait_for;		/* WL_SOCKET_* */
