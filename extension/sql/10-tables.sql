@@ -19,6 +19,11 @@ CREATE TABLE shardring.ring
 	last_version integer NOT NULL,
 	created_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
 	cluster text COLLATE "C",
+	moving_from integer,
+	moving_to integer,
+	closed_until timestamp with time zone,
+	move_token bigint,
+	back_lsn pg_lsn,
 	CONSTRAINT ring_pkey PRIMARY KEY (ring),
 	CONSTRAINT ring_name_length
 		CHECK (octet_length(convert_to(ring, 'UTF8')) BETWEEN 1 AND 63),
@@ -39,7 +44,13 @@ CREATE TABLE shardring.ring
 	CONSTRAINT ring_cluster_length
 		CHECK (octet_length(cluster) BETWEEN 1 AND 63),
 	CONSTRAINT ring_cluster_other
-		CHECK (cluster <> ring)
+		CHECK (cluster <> ring),
+	CONSTRAINT ring_move_complete
+		CHECK (CASE WHEN moving_to IS NULL
+			   THEN num_nonnulls(moving_from, closed_until, back_lsn) = 0
+			   ELSE moving_from IS NOT NULL AND move_token IS NOT NULL END),
+	CONSTRAINT ring_move_forward
+		CHECK (moving_to > moving_from)
 );
 COMMENT ON TABLE shardring.ring IS
 	'rings: each a named set of versions over one hash function';
@@ -59,6 +70,16 @@ COMMENT ON COLUMN shardring.ring.last_version IS
 COMMENT ON COLUMN shardring.ring.created_at IS 'when the ring was created';
 COMMENT ON COLUMN shardring.ring.cluster IS
 	'the ring in whose PL/Proxy cluster it is called; NULL: its own';
+COMMENT ON COLUMN shardring.ring.moving_from IS
+	'the version that rows move from; NULL: nothing moves';
+COMMENT ON COLUMN shardring.ring.moving_to IS
+	'the version that rows move to; NULL: nothing moves';
+COMMENT ON COLUMN shardring.ring.closed_until IS
+	'until when moving keys are not written here; infinity: for good';
+COMMENT ON COLUMN shardring.ring.move_token IS
+	'the token of the last step, which stays when the move is over';
+COMMENT ON COLUMN shardring.ring.back_lsn IS
+	'where in the WAL the way back begins';
 GRANT SELECT ON shardring.ring TO PUBLIC;
 
 CREATE TABLE shardring.ring_version

@@ -24,6 +24,7 @@ BEGIN
 			'22023', 'max_moved must be between 0 and 1');
 	END IF;
 	locked := shardring_internal.lock_ring(ring);
+	PERFORM shardring_internal.refuse_moving(locked);
 	target := shardring_internal.activation_target(
 		locked, version, expected_active);
 	IF version IS NULL THEN
@@ -299,19 +300,35 @@ BEGIN
 			'ring "%s" was not switched to version %s', locked.ring, version),
 			hint => 'Check for a trigger on table shardring.ring.');
 	END IF;
-	INSERT INTO shardring.activation
-		(ring, version, from_version, activated_at, activated_by, moved)
-	SELECT locked.ring, switch_version.version, locked.active_version,
-		greatest(max(a.activated_at), clock_timestamp()), current_user,
-		switch_version.moved
-	FROM shardring.activation AS a
-	WHERE a.ring = locked.ring;
+	PERFORM shardring_internal.write_history(locked, version, moved);
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.switch_version(
 	shardring.ring, integer, double precision) IS
 	'points a locked ring to another version, writes the history';
 REVOKE EXECUTE ON FUNCTION shardring_internal.switch_version(
+	shardring.ring, integer, double precision) FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.write_history(
+	before shardring.ring, version integer, moved double precision)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	INSERT INTO shardring.activation
+		(ring, version, from_version, activated_at, activated_by, moved)
+	SELECT before.ring, write_history.version, before.active_version,
+		greatest(max(a.activated_at), clock_timestamp()), current_user,
+		write_history.moved
+	FROM shardring.activation AS a
+	WHERE a.ring = before.ring;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.write_history(
+	shardring.ring, integer, double precision) IS
+	'notes that a version was activated after that of this row';
+REVOKE EXECUTE ON FUNCTION shardring_internal.write_history(
 	shardring.ring, integer, double precision) FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.warn_of_shares(ring text, version integer)

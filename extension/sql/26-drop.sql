@@ -20,6 +20,7 @@ BEGIN
 			'version %s of ring "%s" is active', version, ring),
 			hint => 'Activate a newer version first, or drop the ring.');
 	END IF;
+	PERFORM shardring_internal.refuse_moving(locked, ARRAY[version]);
 	PERFORM shardring_internal.erase_versions(ring, ARRAY[version]);
 END
 $body$;
@@ -32,11 +33,13 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
+	locked shardring.ring;
 	old integer[];
 BEGIN
 	PERFORM shardring_internal.refuse_null('ring', ring, 'keep', keep::text);
-	old := shardring_internal.prunable(
-		shardring_internal.lock_ring(ring), keep);
+	locked := shardring_internal.lock_ring(ring);
+	old := shardring_internal.prunable(locked, keep);
+	PERFORM shardring_internal.refuse_moving(locked, old);
 	PERFORM shardring_internal.erase_versions(ring, old);
 	RETURN cardinality(old);
 END
@@ -83,6 +86,7 @@ DECLARE
 BEGIN
 	PERFORM shardring_internal.refuse_null('ring', ring);
 	locked := shardring_internal.lock_ring(ring);
+	PERFORM shardring_internal.refuse_moving(locked);
 	PERFORM shardring_internal.refuse_cluster_of(ring);
 	PERFORM shardring_internal.erase_versions(ring, NULL);
 	DELETE FROM shardring.activation AS a WHERE a.ring = locked.ring;

@@ -27,6 +27,7 @@ BEGIN
 		PERFORM shardring_internal.fail('42704', format(
 			'version %s of ring "%s" does not exist', version, ring));
 	END IF;
+	PERFORM shardring_internal.refuse_moving(ours, ARRAY[version]);
 	answers := ARRAY(
 		SELECT a FROM shardring_internal.ask_shards(
 			ring, shardring_internal.push_targets(ring, version, NULL), true,
@@ -63,6 +64,7 @@ DECLARE
 	answers shardring_internal.shard_answer[];
 BEGIN
 	old := shardring_internal.prunable(ours, keep);
+	PERFORM shardring_internal.refuse_moving(ours, old);
 	kept := ARRAY(SELECT v.version FROM shardring.ring_version AS v
 				  WHERE v.ring = ours.ring AND v.version <> ALL (old));
 	answers := ARRAY(

@@ -5,30 +5,26 @@
  * There is no list of tables beside the guards that could differ from them.
  */
 
-/* For the map, which calls it by name on the shards. */
-CREATE FUNCTION shardring.guarded_tables(ring text)
-RETURNS TABLE (relation text, key_column text, enabled boolean,
-	statement_guard boolean, rows bigint, bytes bigint)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000 ROWS 10
+CREATE FUNCTION shardring_internal.guards(ring text)
+RETURNS TABLE (relation oid, name text, key_column text, enabled boolean,
+	statement_guard boolean)
+LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-	prefix bytea;
+	prefix bytea := convert_to(ring, getdatabaseencoding())
+		|| decode('00', 'hex');
 BEGIN
-	PERFORM shardring_internal.refuse_null('ring', ring);
-	prefix := convert_to(ring, getdatabaseencoding()) || decode('00', 'hex');
 	RETURN QUERY
 		SELECT DISTINCT ON (g.name)
-			g.name, g.key, g.works, EXISTS (
+			g.oid, g.name, g.key, g.works, EXISTS (
 				SELECT FROM pg_trigger AS t
 				WHERE t.tgrelid = g.oid
 					AND t.tgfoid = 'shardring.guard_statement()'::regprocedure
 					AND t.tgtype = 26 AND t.tgqual IS NULL
 					AND t.tgattr = ''::int2vector AND t.tgargs = prefix
-					AND t.tgenabled IN ('O', 'A')),
-			CASE WHEN g.reltuples >= 0 THEN g.reltuples::bigint END,
-			pg_total_relation_size(g.oid)
-		FROM (SELECT c.oid, c.reltuples,
+					AND t.tgenabled IN ('O', 'A'))
+		FROM (SELECT c.oid,
 				format('%I.%I', n.nspname, c.relname) COLLATE "C" AS name,
 				convert_from(
 					substr(t.tgargs, length(prefix) + 1,
@@ -45,6 +41,28 @@ BEGIN
 				  AND t.tgnargs = 2
 				  AND substr(t.tgargs, 1, length(prefix)) = prefix) AS g
 		ORDER BY g.name, g.works DESC;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.guards(text) IS
+	'tables of this shard that are guarded for a ring; takes no locks';
+REVOKE EXECUTE ON FUNCTION shardring_internal.guards(text) FROM PUBLIC;
+
+/* For the map, which calls it by name on the shards. */
+CREATE FUNCTION shardring.guarded_tables(ring text)
+RETURNS TABLE (relation text, key_column text, enabled boolean,
+	statement_guard boolean, rows bigint, bytes bigint)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000 ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	PERFORM shardring_internal.refuse_null('ring', ring);
+	RETURN QUERY
+		SELECT g.name, g.key_column, g.enabled, g.statement_guard,
+			CASE WHEN c.reltuples >= 0 THEN c.reltuples::bigint END,
+			pg_total_relation_size(c.oid)
+		FROM shardring_internal.guards(ring) AS g
+			JOIN pg_class AS c ON c.oid = g.relation
+		ORDER BY g.name;
 END
 $body$;
 COMMENT ON FUNCTION shardring.guarded_tables(text) IS

@@ -77,6 +77,19 @@ compat_vxid_runs(const PGPROC *proc, VirtualTransactionId vxid)
 }
 
 /*
+ * The virtual transaction that a lock belongs to.
+ */
+static inline VirtualTransactionId
+compat_lock_vxid(const LockInstanceData *lock)
+{
+#if PG_VERSION_NUM >= 170000
+	return lock->vxid;
+#else
+	return (VirtualTransactionId) {lock->backend, lock->lxid};
+#endif
+}
+
+/*
  * The transaction that is running here: another number for each.
  */
 static inline LocalTransactionId
