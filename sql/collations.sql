@@ -82,6 +82,7 @@ FROM (VALUES
 	('text', 'key_column', '{k,K}'),
 	('text', 'hash', '{md5,MD5,fnv1a}'),
 	('text', 'key_type', '{text,TEXT}'),
+	('text', 'step', '{take,TAKE,set}'),
 	('text', 'position_expression', '{NULL}'),
 	('text', 'field', '{groups,GROUPS,shards,ring,version,hash_tags}'),
 	('text', 'kind', '{object,string,STRING}'),
@@ -129,7 +130,7 @@ FROM (VALUES
 		SELECT array_agg(ROW(s, i, s, false, NULL)::shardring_internal.guard_answer)::text
 		FROM unnest('{s,t,u,v}'::text[]) WITH ORDINALITY AS u (s, i))]),
 	('shardring_internal.table_answer[]', NULL, ARRAY[(
-		SELECT array_agg(ROW(s, i, true, NULL, 'collations.keys', s, true, false, i, NULL)
+		SELECT array_agg(ROW(s, i, true, NULL, 'collations.keys', s, true, false, false, i, NULL)
 			::shardring_internal.table_answer)::text
 		FROM unnest('{s,S,k}'::text[]) WITH ORDINALITY AS u (s, i))])
 	) AS l (type, argument, list), unnest(l.list) AS v (value);

@@ -322,7 +322,7 @@ SELECT shardring.drop_guard('"Odd schema"."Tür % _"');
 SELECT tgname FROM pg_trigger WHERE tgrelid = '"Odd schema"."Tür % _"'::regclass;
 ROLLBACK;
 -- guards are what says which tables belong to a ring
-SELECT relation, key_column, enabled, statement_guard, rows, bytes >= 8192 AS bytes FROM shardring.guarded_tables('two');
+SELECT relation, key_column, enabled, statement_guard, truncate_guard, rows, bytes >= 8192 AS bytes FROM shardring.guarded_tables('two');
 ANALYZE "Odd schema"."Tür % _";
 ALTER TABLE "Odd schema"."Tür % _" DISABLE TRIGGER zz_guard;
 SELECT relation, key_column, enabled, statement_guard, rows > 10 AS rows FROM shardring.guarded_tables('two');
@@ -334,6 +334,17 @@ ALTER TABLE "Odd schema"."Tür % _" DISABLE TRIGGER zz_guard_statement;
 SELECT enabled, statement_guard FROM shardring.guarded_tables('two');
 SELECT shardring.add_guard('two', '"Odd schema"."Tür % _"', 'Schlüssel \ %');
 SELECT enabled, statement_guard FROM shardring.guarded_tables('two');
+-- what is missing is added, whichever it is
+DROP TRIGGER zz_guard_truncate ON "Odd schema"."Tür % _";
+SELECT enabled, statement_guard, truncate_guard FROM shardring.guarded_tables('two');
+SELECT shardring.add_guard('two', '"Odd schema"."Tür % _"', 'Schlüssel \ %');
+ALTER TABLE "Odd schema"."Tür % _" ENABLE REPLICA TRIGGER zz_guard_truncate;
+SELECT truncate_guard FROM shardring.guarded_tables('two');
+SELECT shardring.add_guard('two', '"Odd schema"."Tür % _"', 'Schlüssel \ %');
+SELECT truncate_guard FROM shardring.guarded_tables('two');
+BEGIN;
+TRUNCATE "Odd schema"."Tür % _";
+ROLLBACK;
 -- the guard of statements is nothing but that
 BEGIN;
 CREATE TABLE misused (k text);
@@ -353,6 +364,23 @@ CREATE TRIGGER t BEFORE UPDATE ON misused FOR EACH STATEMENT EXECUTE FUNCTION sh
 UPDATE misused SET k = 'a';
 CREATE TRIGGER zz_guard_statement BEFORE UPDATE ON misused FOR EACH STATEMENT EXECUTE FUNCTION shardring.guard_statement('two');
 ALTER TABLE misused ALTER k SET NOT NULL;
+SELECT shardring.add_guard('two', 'misused', 'k');
+ROLLBACK;
+BEGIN;
+CREATE TABLE misused (k text NOT NULL);
+SAVEPOINT s;
+SELECT shardring.guard_truncate();
+ROLLBACK TO s;
+CREATE TRIGGER t AFTER TRUNCATE ON misused FOR EACH STATEMENT EXECUTE FUNCTION shardring.guard_truncate('two');
+TRUNCATE misused;
+ROLLBACK TO s;
+CREATE TRIGGER t BEFORE TRUNCATE ON misused FOR EACH STATEMENT EXECUTE FUNCTION shardring.guard_truncate('two', 'k');
+TRUNCATE misused;
+ROLLBACK TO s;
+CREATE TRIGGER t BEFORE TRUNCATE ON misused FOR EACH STATEMENT EXECUTE FUNCTION shardring.guard_truncate('größe');
+TRUNCATE misused;
+ROLLBACK TO s;
+CREATE TRIGGER zz_guard_truncate BEFORE TRUNCATE ON misused FOR EACH STATEMENT EXECUTE FUNCTION shardring.guard_truncate('größe');
 SELECT shardring.add_guard('two', 'misused', 'k');
 ROLLBACK;
 -- but not for another ring or column

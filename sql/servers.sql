@@ -99,11 +99,11 @@ SELECT r, left(n, 30) AS n, c.guarded, CASE WHEN n = ANY ('{"",.}') THEN 'refuse
 	('', repeat('x', 100000)), ('nope', 'pg_catalog.pg_class')) AS v (r, n)
 	CROSS JOIN LATERAL shardring.check_guard(r, n, 'relname') AS c;
 -- and what it could say when it is asked for its tables
-SELECT a, shardring_internal.read_tables(a) FROM unnest(ARRAY[NULL, '', '{}', '[]', '[1]', 'null', '[{"relation": "a.b"}]',
-	'[{"relation": "a.b", "key_column": "k\n", "enabled": true, "statement_guard": true, "rows": 1, "bytes": null}]', '[{"relation": "a.b", "key_column": "k", "enabled": 7, "statement_guard": true}]',
-	'[{"relation": "a.b", "key_column": "k", "enabled": true, "statement_guard": true, "rows": -1}]', '[{"relation": "a.b", "key_column": "k", "enabled": true, "statement_guard": true, "bytes": 1e15}]',
-	'[{"relation": "a.b", "key_column": "k", "enabled": true, "statement_guard": true, "bytes": 1e30}]']) AS a;
-SELECT length(shardring_internal.read_tables(jsonb_build_array(jsonb_build_object('relation', repeat('ö', 1000), 'key_column', repeat('ö', 1000), 'enabled', true, 'statement_guard', false))::text)::text);
+SELECT a, shardring_internal.read_tables(a) FROM unnest(ARRAY[NULL, '', '{}', '[]', '[1]', 'null', '[{"relation": "a.b"}]', '[{"relation": "a.b", "key_column": "k", "enabled": true, "statement_guard": true}]',
+	'[{"relation": "a.b", "key_column": "k\n", "enabled": true, "statement_guard": true, "truncate_guard": true, "rows": 1, "bytes": null}]', '[{"relation": "a.b", "key_column": "k", "enabled": 7, "statement_guard": true, "truncate_guard": true}]',
+	'[{"relation": "a.b", "key_column": "k", "enabled": true, "statement_guard": true, "truncate_guard": true, "rows": -1}]', '[{"relation": "a.b", "key_column": "k", "enabled": true, "statement_guard": true, "truncate_guard": true, "bytes": 1e15}]',
+	'[{"relation": "a.b", "key_column": "k", "enabled": true, "statement_guard": true, "truncate_guard": true, "bytes": 1e30}]']) AS a;
+SELECT length(shardring_internal.read_tables(jsonb_build_array(jsonb_build_object('relation', repeat('ö', 1000), 'key_column', repeat('ö', 1000), 'enabled', true, 'statement_guard', false, 'truncate_guard', false))::text)::text);
 -- in a line of 80 columns
 SELECT shardring_internal.shard_problem(e, h, a, f, 2, 'f') FROM (VALUES
 	(NULL, NULL, 2, 'f'), ('connection to server on socket "/x/y" failed: FATAL:  no', NULL, NULL, NULL), (repeat('é', 50), NULL, NULL, NULL),

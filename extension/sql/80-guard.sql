@@ -18,6 +18,12 @@ AS 'MODULE_PATHNAME', 'shardring_guard_statement';
 COMMENT ON FUNCTION shardring.guard_statement() IS
 	'trigger (ring): refuses transactions from before the last switch';
 
+CREATE FUNCTION shardring.guard_truncate() RETURNS trigger
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'shardring_guard_truncate';
+COMMENT ON FUNCTION shardring.guard_truncate() IS
+	'trigger (ring): refuses TRUNCATE while the ring moves';
+
 /*
  * The name sorts after what people call their triggers, because BEFORE
  * triggers fire in the order of their names.
@@ -69,7 +75,7 @@ REVOKE EXECUTE ON FUNCTION shardring.drop_guard(regclass) FROM PUBLIC;
 CREATE FUNCTION shardring_internal.guard_triggers(ring text, key_column name)
 RETURNS TABLE (name name, function oid, type integer, arguments bytea,
 	command text)
-LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 2
+LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 3
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
@@ -86,7 +92,12 @@ BEGIN
 		 26, first,
 		 'CREATE TRIGGER zz_guard_statement BEFORE UPDATE OR DELETE ON %s '
 		 'FOR EACH STATEMENT '
-		 'EXECUTE FUNCTION shardring.guard_statement(%L)');
+		 'EXECUTE FUNCTION shardring.guard_statement(%L)'),
+		('zz_guard_truncate', 'shardring.guard_truncate()'::regprocedure,
+		 34, first,
+		 'CREATE TRIGGER zz_guard_truncate BEFORE TRUNCATE ON %s '
+		 'FOR EACH STATEMENT '
+		 'EXECUTE FUNCTION shardring.guard_truncate(%L)');
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.guard_triggers(text, name) IS

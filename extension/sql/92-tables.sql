@@ -7,7 +7,7 @@
 
 CREATE FUNCTION shardring_internal.guards(ring text)
 RETURNS TABLE (relation oid, name text, key_column text, enabled boolean,
-	statement_guard boolean)
+	statement_guard boolean, truncate_guard boolean)
 LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -17,13 +17,15 @@ DECLARE
 BEGIN
 	RETURN QUERY
 		SELECT DISTINCT ON (g.name)
-			g.oid, g.name, g.key, g.works, EXISTS (
-				SELECT FROM pg_trigger AS t
-				WHERE t.tgrelid = g.oid
-					AND t.tgfoid = 'shardring.guard_statement()'::regprocedure
-					AND t.tgtype = 26 AND t.tgqual IS NULL
-					AND t.tgattr = ''::int2vector AND t.tgargs = prefix
-					AND t.tgenabled IN ('O', 'A'))
+			g.oid, g.name, g.key, g.works,
+			EXISTS (SELECT FROM shardring_internal.working_triggers(g.oid) AS w
+					WHERE w.function = 'shardring.guard_statement()'
+							::regprocedure
+						AND w.type = 26 AND w.arguments = prefix),
+			EXISTS (SELECT FROM shardring_internal.working_triggers(g.oid) AS w
+					WHERE w.function = 'shardring.guard_truncate()'
+							::regprocedure
+						AND w.type = 34 AND w.arguments = prefix)
 		FROM (SELECT c.oid,
 				format('%I.%I', n.nspname, c.relname) COLLATE "C" AS name,
 				convert_from(
@@ -47,10 +49,25 @@ COMMENT ON FUNCTION shardring_internal.guards(text) IS
 	'tables of this shard that are guarded for a ring; takes no locks';
 REVOKE EXECUTE ON FUNCTION shardring_internal.guards(text) FROM PUBLIC;
 
+CREATE FUNCTION shardring_internal.working_triggers(relation oid)
+RETURNS TABLE (function oid, type smallint, arguments bytea)
+LANGUAGE sql STABLE PARALLEL SAFE ROWS 3
+BEGIN ATOMIC
+	SELECT t.tgfoid, t.tgtype, t.tgargs
+	FROM pg_trigger AS t
+	WHERE t.tgrelid = working_triggers.relation AND t.tgqual IS NULL
+		AND t.tgattr = ''::int2vector AND t.tgenabled IN ('O', 'A');
+END;
+COMMENT ON FUNCTION shardring_internal.working_triggers(oid) IS
+	'the triggers of a table that fire for every change of their kind';
+REVOKE EXECUTE ON FUNCTION shardring_internal.working_triggers(oid)
+	FROM PUBLIC;
+
 /* For the map, which calls it by name on the shards. */
 CREATE FUNCTION shardring.guarded_tables(ring text)
 RETURNS TABLE (relation text, key_column text, enabled boolean,
-	statement_guard boolean, rows bigint, bytes bigint)
+	statement_guard boolean, truncate_guard boolean, rows bigint,
+	bytes bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -58,6 +75,7 @@ BEGIN
 	PERFORM shardring_internal.refuse_null('ring', ring);
 	RETURN QUERY
 		SELECT g.name, g.key_column, g.enabled, g.statement_guard,
+			g.truncate_guard,
 			CASE WHEN c.reltuples >= 0 THEN c.reltuples::bigint END,
 			pg_total_relation_size(c.oid)
 		FROM shardring_internal.guards(ring) AS g
@@ -78,6 +96,7 @@ CREATE TYPE shardring_internal.table_answer AS
 	key_column text COLLATE "C",
 	enabled boolean,
 	statement_guard boolean,
+	truncate_guard boolean,
 	rows bigint,
 	bytes bigint
 );
@@ -99,6 +118,8 @@ COMMENT ON COLUMN shardring_internal.table_answer.enabled IS
 	'the guard of rows works';
 COMMENT ON COLUMN shardring_internal.table_answer.statement_guard IS
 	'the guard of statements works';
+COMMENT ON COLUMN shardring_internal.table_answer.truncate_guard IS
+	'the guard against TRUNCATE works';
 COMMENT ON COLUMN shardring_internal.table_answer.rows IS
 	'number of rows by the statistics; NULL: never analyzed';
 COMMENT ON COLUMN shardring_internal.table_answer.bytes IS
@@ -159,8 +180,8 @@ DECLARE
 BEGIN
 	RETURN ARRAY(
 		SELECT ROW(s.shard, s.number, s.counts, s.error, g.relation,
-				   g.key_column, g.enabled, g.statement_guard, g.rows,
-				   g.bytes)
+				   g.key_column, g.enabled, g.statement_guard,
+				   g.truncate_guard, g.rows, g.bytes)
 			::shardring_internal.table_answer
 		FROM (SELECT t.shard, t.number,
 				t.shard = min(t.shard) OVER (PARTITION BY t.server) AS counts,
@@ -179,7 +200,8 @@ BEGIN
 					  a.answer[1])) AS r (tables)) AS s
 			LEFT JOIN LATERAL jsonb_to_recordset(s.tables) AS g (
 				relation text, key_column text, enabled boolean,
-				statement_guard boolean, rows bigint, bytes bigint)
+				statement_guard boolean, truncate_guard boolean, rows bigint,
+				bytes bigint)
 				ON s.error IS NULL);
 END
 $body$;
@@ -200,6 +222,7 @@ BEGIN
 							 AND g.key_column IS NOT NULL
 							 AND g.enabled IS NOT NULL
 							 AND g.statement_guard IS NOT NULL
+							 AND g.truncate_guard IS NOT NULL
 							 AND coalesce(g.rows, 0) BETWEEN 0 AND 1e14
 							 AND coalesce(g.bytes, 0) BETWEEN 0 AND 1e14),
 					true),
@@ -209,11 +232,13 @@ BEGIN
 			'key_column', left(regexp_replace(g.key_column, '[[:cntrl:]]',
 											  ' ', 'g'), 63),
 			'enabled', g.enabled, 'statement_guard', g.statement_guard,
-			'rows', g.rows, 'bytes', g.bytes)), '[]')
+			'truncate_guard', g.truncate_guard, 'rows', g.rows,
+			'bytes', g.bytes)), '[]')
 	INTO sound, tables
 	FROM jsonb_to_recordset(answer::jsonb) AS g (
 		relation text, key_column text, enabled boolean,
-		statement_guard boolean, rows bigint, bytes bigint)
+		statement_guard boolean, truncate_guard boolean, rows bigint,
+		bytes bigint)
 	WHERE answer IS NOT NULL;
 	RETURN CASE WHEN sound AND answer IS NOT NULL THEN tables END;
 EXCEPTION
@@ -249,6 +274,9 @@ BEGIN ATOMIC
 		'no statement guard on ' || shardring_internal.few_names(
 			array_agg(s.shard ORDER BY s.i) FILTER (
 				WHERE NOT g.statement_guard)),
+		'no TRUNCATE guard on ' || shardring_internal.few_names(
+			array_agg(s.shard ORDER BY s.i) FILTER (
+				WHERE NOT g.truncate_guard)),
 		'other key on ' || shardring_internal.few_names(
 			array_agg(s.shard ORDER BY s.i) FILTER (
 				WHERE g.key_column <> table_problem.key_column COLLATE "C")),

@@ -67,7 +67,7 @@ DECLARE
 	known text[] := '{take,set,close,settle,lift,activate,clear}';
 	name text;
 BEGIN
-	IF step <> ALL (known) THEN
+	IF step COLLATE "C" <> ALL (known) THEN
 		PERFORM shardring_internal.fail('22023', 'no such step of a move',
 			hint => format('Steps are %s.', array_to_string(known, ', ')));
 	ELSIF token < 1 THEN

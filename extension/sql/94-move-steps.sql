@@ -32,9 +32,9 @@ BEGIN
 				'No version') || ' is.');
 	END IF;
 	PERFORM shardring_internal.require_fingerprint(
-		ours, from_version, document ->> 'from_fingerprint');
+		ours.ring, from_version, document ->> 'from_fingerprint');
 	PERFORM shardring_internal.require_fingerprint(
-		ours, to_version, document ->> 'to_fingerprint');
+		ours.ring, to_version, document ->> 'to_fingerprint');
 	PERFORM shardring_internal.require_usable(
 		ours.ring, to_version, from_version);
 	ours.moving_from := from_version;
@@ -48,32 +48,32 @@ REVOKE EXECUTE ON FUNCTION
 	shardring_internal.step_set(shardring.ring, jsonb) FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.require_fingerprint(
-	ours shardring.ring, version integer, fingerprint text)
+	ring text, version integer, fingerprint text)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
 	sealed shardring.ring_version := shardring_internal.require_row(
-		ours.ring, version);
+		ring, version);
 BEGIN
 	IF sealed.fingerprint IS NULL THEN
 		PERFORM shardring_internal.fail('55000', format(
-			'version %s of ring "%s" is not sealed', version, ours.ring));
-	ELSIF fingerprint IS DISTINCT FROM sealed.fingerprint THEN
+			'version %s of ring "%s" is not sealed', version, ring));
+	ELSIF sealed.fingerprint IS DISTINCT FROM fingerprint COLLATE "C" THEN
 		PERFORM shardring_internal.fail('55000', format(
 			'version %s of ring "%s" has another fingerprint here', version,
-			ours.ring),
+			ring),
 			hint => 'Push the version again, and look at what is refused.');
 	END IF;
 	PERFORM shardring_internal.require_intact(sealed);
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.require_fingerprint(
-	shardring.ring, integer, text) IS
+	text, integer, text) IS
 	'raises unless a version is here as the map has it';
 REVOKE EXECUTE ON FUNCTION shardring_internal.require_fingerprint(
-	shardring.ring, integer, text) FROM PUBLIC;
+	text, integer, text) FROM PUBLIC;
 
 /* A hold for good is ended by lift alone, never by a lease. */
 CREATE FUNCTION shardring_internal.step_close(

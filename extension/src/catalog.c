@@ -25,6 +25,8 @@
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 
 #define SCHEMA_NAME		"shardring"
 
@@ -40,6 +42,9 @@ enum
 	RING_ACTIVE_VERSION = 5,
 	RING_FINGERPRINT = 6,
 	RING_CLUSTER = 9,
+	RING_MOVING_FROM = 10,
+	RING_MOVING_TO = 11,
+	RING_CLOSED_UNTIL = 12,
 
 	VERSION_VNODES = 5,
 	VERSION_SEALED_AT = 6,
@@ -52,6 +57,7 @@ enum
 static char *first_ring(void);
 static void scan_begin(RowScan *scan, const CatalogRing *ring,
 					   const char *table, int nkeys, ScanKey keys);
+static void read_move(CatalogRingRow *row, RowScan *scan);
 static void copy_fingerprint(char *fingerprint, Datum value, bool isnull);
 
 /*
@@ -192,9 +198,49 @@ catalog_read_ring(CatalogRing *ring)
 		if (!isnull)
 			text_to_cstring_buffer(DatumGetTextPP(value), row->cluster,
 								   sizeof(row->cluster));
+		read_move(row, &scan);
 	}
 	catalog_scan_end(&scan);
 	return found;
+}
+
+/*
+ * How the ring moves.  That it does not costs one column.
+ */
+static void
+read_move(CatalogRingRow *row, RowScan *scan)
+{
+	bool		isnull;
+	Datum		value = catalog_scan_column(scan, RING_MOVING_TO, &isnull);
+
+	row->moving_from = NO_VERSION;
+	row->moving_to = NO_VERSION;
+	row->closed_until = DT_NOBEGIN;
+	if (isnull)
+		return;
+	row->moving_to = DatumGetInt32(value);
+	row->moving_from = DatumGetInt32(catalog_scan_value(scan,
+														RING_MOVING_FROM));
+	value = catalog_scan_column(scan, RING_CLOSED_UNTIL, &isnull);
+	if (!isnull)
+		row->closed_until = DatumGetTimestampTz(value);
+}
+
+/*
+ * The version that is active by this snapshot, NO_VERSION for none; a ring
+ * that it does not see has none.
+ */
+int32
+catalog_active_version(text *name, Snapshot snapshot)
+{
+	CatalogRing ring;
+	int32		active;
+
+	PushActiveSnapshot(snapshot);
+	ring = catalog_ring(name, GetActiveSnapshot());
+	active = catalog_read_ring(&ring) ? ring.row.active_version : NO_VERSION;
+	PopActiveSnapshot();
+	return active;
 }
 
 /*

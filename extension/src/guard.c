@@ -3,10 +3,8 @@
  *		Does this row belong on this shard?
  *
  * Rules of this file:
- *	- what is asked is not which version the statement sees but which one is
- *	  active now: a snapshot of its own is taken, once for a statement of the
- *	  trigger and once for a call of require_here.  With the transaction's
- *	  snapshot, an old REPEATABLE READ transaction could write after a switch;
+ *	- what counts is the version that is active now (here.c), read once for a
+ *	  statement of the trigger and once for a call of require_here;
  *	- the guard must have the last word: it refuses to work beside BEFORE ROW
  *	  triggers that fire after it, which could set another key, and on tables
  *	  whose rows other tables inherit, where it does not fire;
@@ -16,7 +14,7 @@
  *
  *	  with quotation marks inside names doubled.
  */
-#include "this_shard.h"
+#include "here.h"
 
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
@@ -31,7 +29,7 @@
 /* What a trigger knows during one statement on one table. */
 typedef struct Guard
 {
-	const Memo *memo;
+	Here		here;
 	AttrNumber	column;
 	Oid			type;			/* of the column; no domain */
 	KeyType		key_type;
@@ -43,19 +41,12 @@ static void require_last(TriggerData *data);
 static bool fires_too(TriggerEvent event, const Trigger *other);
 static void refuse_children(Relation table);
 static AttrNumber key_column(Relation table, const char *name);
-static void guard_row(const Guard *guard, Relation table, HeapTuple row);
+static uint32 guard_row(const Guard *guard, Relation table, HeapTuple row);
 static Datum key_value(const Guard *guard, Datum value);
 static Datum require_here(FunctionCallInfo fcinfo, KeyType type);
 static Datum is_here(FunctionCallInfo fcinfo, KeyType type);
+static void require_seen(CallSite *site, text *ring, uint32 position);
 static void require_known_once(CallSite *site);
-static const Memo *active_ring(CallSite *site, text *ring);
-static void check_here(const Memo *memo, uint32 position,
-					   Relation table);
-static bool lives_here(const Ring *ring, uint32 position, RingPlace *place);
-static void refuse_position(const Memo *memo, const RingPlace *place,
-							Relation table);
-static void require_known(const Memo *memo);
-static char *quoted(RingName name);
 
 PG_FUNCTION_INFO_V1(shardring_guard);
 PG_FUNCTION_INFO_V1(shardring_require_here_text);
@@ -74,6 +65,8 @@ shardring_guard(PG_FUNCTION_ARGS)
 	TriggerData *data = (TriggerData *) fcinfo->context;
 	CallSite   *site = memo_call_site(fcinfo);
 	const Guard *guard = site->extra;
+	uint32		before;
+	uint32		after;
 
 	if (!CALLED_AS_TRIGGER(fcinfo))
 		ereport(ERROR,
@@ -81,10 +74,11 @@ shardring_guard(PG_FUNCTION_ARGS)
 				 errmsg("function \"guard\" must be called by a trigger")));
 	if (guard == NULL)
 		guard = guard_of_statement(site, data);
-	guard_row(guard, data->tg_relation, data->tg_trigtuple);
+	before = guard_row(guard, data->tg_relation, data->tg_trigtuple);
 	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		return PointerGetDatum(data->tg_trigtuple);
-	guard_row(guard, data->tg_relation, data->tg_newtuple);
+	after = guard_row(guard, data->tg_relation, data->tg_newtuple);
+	here_refuse_border(&guard->here, before, after, data->tg_relation);
 	return PointerGetDatum(data->tg_newtuple);
 }
 
@@ -148,7 +142,7 @@ guard_of_statement(CallSite *site, TriggerData *data)
 	guard->type = getBaseType(TupleDescAttr(RelationGetDescr(table),
 											guard->column - 1)->atttypid);
 	guard->key_type = key_column_type(guard->type, args[1]);
-	guard->memo = active_ring(site, cstring_to_text(args[0]));
+	guard->here = here_now(site, cstring_to_text(args[0]));
 	site->extra = guard;
 	return guard;
 }
@@ -263,13 +257,15 @@ key_column(Relation table, const char *name)
 }
 
 /*
- * 22004 if the key of the row is NULL, SR001 if it lives elsewhere.
+ * The position of the row; 22004 if its key is NULL, SR001 if it lives
+ * elsewhere, SR003 if it is about to.
  */
-static void
+static uint32
 guard_row(const Guard *guard, Relation table, HeapTuple row)
 {
 	TupleDesc	desc = RelationGetDescr(table);
-	const Ring *ring = guard->memo->ring;
+	const Ring *ring = guard->here.active->ring;
+	uint32		position;
 	bool		isnull;
 	Datum		value = heap_getattr(row, guard->column, desc, &isnull);
 
@@ -281,9 +277,10 @@ guard_row(const Guard *guard, Relation table, HeapTuple row)
 											  guard->column - 1)->attname)),
 				 errhint("A NULL key has no shard."),
 				 errtablecol(table, guard->column)));
-	check_here(guard->memo,
-			   key_position_on(ring, guard->key_type,
-							   key_value(guard, value)), table);
+	position = key_position_on(ring, guard->key_type,
+							   key_value(guard, value));
+	here_require(&guard->here, position, true, table);
+	return position;
 }
 
 /*
@@ -313,12 +310,39 @@ key_value(const Guard *guard, Datum value)
 static Datum
 require_here(FunctionCallInfo fcinfo, KeyType type)
 {
-	const Memo *memo = active_ring(memo_call_site(fcinfo),
-								   PG_GETARG_TEXT_PP(0));
+	CallSite   *site = memo_call_site(fcinfo);
+	text	   *ring = PG_GETARG_TEXT_PP(0);
+	Here		here = here_now(site, ring);
+	uint32		position = key_position_on(here.active->ring, type,
+										   PG_GETARG_DATUM(1));
 
-	check_here(memo, key_position_on(memo->ring, type, PG_GETARG_DATUM(1)),
-			   NULL);
+	here_require(&here, position, false, NULL);
+	if (unlikely(!memo_same_snapshot(here.active, memo_snapshot())))
+		require_seen(site, ring, position);
 	PG_RETURN_TEXT_P(cstring_to_text(this_shard()));
+}
+
+/*
+ * 40001 if the key did not live here in the version that the statement sees.
+ * It would not see the row that has come since, and its UPDATE, which fires no
+ * row trigger where it finds no row, would be acknowledged.
+ */
+static void
+require_seen(CallSite *site, text *ring, uint32 position)
+{
+	int32		seen = catalog_active_version(ring, memo_snapshot());
+	RingPlace	place;
+
+	if (seen == site->memo.version ||
+		(seen != NO_VERSION &&
+		 here_by_version(memo_get_routable(&site->memo_from, ring,
+										   seen)->ring, position, &place)))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("key came to this shard after the snapshot of this "
+					"statement was taken"),
+			 errhint("Repeat the transaction.")));
 }
 
 /*
@@ -333,17 +357,17 @@ is_here(FunctionCallInfo fcinfo, KeyType type)
 										 ACTIVE_VERSION);
 	RingPlace	place;
 
-	if (lives_here(memo->ring,
-				   key_position_on(memo->ring, type, PG_GETARG_DATUM(1)),
-				   &place))
+	if (here_by_version(memo->ring,
+						key_position_on(memo->ring, type, PG_GETARG_DATUM(1)),
+						&place))
 		PG_RETURN_BOOL(true);
 	require_known_once(site);
 	PG_RETURN_BOOL(false);
 }
 
 /*
- * require_known, but not again for the same answer of the memo: most rows of
- * a statement may live elsewhere.
+ * here_require_known, but not again for the same answer of the memo: most rows
+ * of a statement may live elsewhere.
  */
 static void
 require_known_once(CallSite *site)
@@ -355,123 +379,6 @@ require_known_once(CallSite *site)
 													 sizeof(uint64));
 	if (*known == site->memo.serial)
 		return;
-	require_known(&site->memo);
+	here_require_known(&site->memo);
 	*known = site->memo.serial;
-}
-
-/*
- * The ring in the version that is active now.  Nothing active is 55000: to
- * activate a version early, only so that rows can be copied in, would let two
- * shards write the same key.
- */
-static const Memo *
-active_ring(CallSite *site, text *ring)
-{
-	PushActiveSnapshot(GetLatestSnapshot());
-	if (memo_resolve(&site->memo, ring, ACTIVE_VERSION)->version == NO_VERSION)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("ring \"%s\" has no active version",
-						text_to_cstring(ring)),
-				 errhint("Until a version is active, rows can be written "
-						 "only under session_replication_role = replica.")));
-	(void) memo_get_routable(&site->memo, ring, ACTIVE_VERSION);
-	PopActiveSnapshot();
-	return &site->memo;
-}
-
-/*
- * SR001 unless the position lives on this shard.
- */
-static void
-check_here(const Memo *memo, uint32 position, Relation table)
-{
-	RingPlace	place;
-
-	if (!lives_here(memo->ring, position, &place))
-		refuse_position(memo, &place, table);
-}
-
-/*
- * Whether the position lives on this shard, and where it lives; names are
- * compared by bytes.
- */
-static bool
-lives_here(const Ring *ring, uint32 position, RingPlace *place)
-{
-	const char *here = this_shard();
-	RingName	shard;
-
-	ring_locate(ring, position, place);
-	shard = ring->shards[place->shard];
-	return strlen(here) == shard.len &&
-		memcmp(here, shard.bytes, shard.len) == 0;
-}
-
-/*
- * Raises SR001 with the place in DETAIL, or 55000 when the ring has never
- * heard of this shard; "table" may be NULL.
- */
-static void
-refuse_position(const Memo *memo, const RingPlace *place, Relation table)
-{
-	const Ring *ring = memo->ring;
-	RingName	shard = ring->shards[place->shard];
-
-	require_known(memo);
-	ereport(ERROR,
-			(errcode(ERRCODE_SHARDRING_WRONG_SHARD),
-			 errmsg("key belongs on shard \"%.*s\", not on \"%s\"",
-					(int) shard.len, shard.bytes, this_shard()),
-			 errdetail_internal("version=%d group=%s slot=%u shard=%s",
-								memo->version,
-								quoted(ring->groups[place->group].name),
-								place->slot, quoted(shard)),
-			 errhint("Read the ring again and send the statement to that "
-					 "shard."),
-			 table == NULL ? 0 : errtable(table)));
-}
-
-/*
- * 55000 unless a sealed version of the ring names this shard: to send the
- * statement elsewhere is no help where the setting is misspelt.
- */
-static void
-require_known(const Memo *memo)
-{
-	CatalogRing ring = catalog_ring(cstring_to_text_with_len(memo->name,
-															 memo->name_len),
-									GetLatestSnapshot());
-	int32		number;
-
-	if (!catalog_read_shard_number(&ring, cstring_to_text(this_shard()),
-								   &number))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("this database is shard \"%s\", which ring \"%s\" "
-						"does not have", this_shard(),
-						text_to_cstring(ring.name)),
-				 errhint("Correct parameter \"shardring.shard\" with ALTER "
-						 "DATABASE, or push a version that has the shard.")));
-}
-
-/*
- * A name in quotation marks, those inside it doubled.
- */
-static char *
-quoted(RingName name)
-{
-	char	   *result = palloc(2 * (Size) name.len + 3);
-	char	   *out = result;
-
-	*out++ = '"';
-	for (uint32 i = 0; i < name.len; i++)
-	{
-		if (name.bytes[i] == '"')
-			*out++ = '"';
-		*out++ = name.bytes[i];
-	}
-	*out++ = '"';
-	*out = '\0';
-	return result;
 }

@@ -1,6 +1,7 @@
 /*
  * guard_statement.c
- *		Does this transaction see the version that is active now?
+ *		Guards of whole statements: UPDATE and DELETE with an old snapshot, and
+ *		TRUNCATE.
  *
  * Rules of this file:
  *	- an UPDATE or DELETE that finds no row fires no row trigger, so a
@@ -8,19 +9,22 @@
  *	  changed 0 rows where the row has come to since.  A statement trigger
  *	  fires for 0 rows, too;
  *	- in READ COMMITTED each statement has a snapshot of its own, and there is
- *	  nothing to look up.
+ *	  nothing to look up;
+ *	- a TRUNCATE fires no row trigger at all.  It has locked out all others
+ *	  when its trigger looks, and is waited for like a writer.
  */
 #include "shardring.h"
 
 #include "access/xact.h"
 #include "commands/trigger.h"
 #include "utils/builtins.h"
+#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-static void check_trigger(FunctionCallInfo fcinfo);
-static int32 active_version(text *ring, Snapshot snapshot);
+static text *ring_of_trigger(FunctionCallInfo fcinfo, const char *function);
 
 PG_FUNCTION_INFO_V1(shardring_guard_statement);
+PG_FUNCTION_INFO_V1(shardring_guard_truncate);
 
 /*
  * guard_statement(ring): 40001 if the active version is another one than that
@@ -29,15 +33,11 @@ PG_FUNCTION_INFO_V1(shardring_guard_statement);
 Datum
 shardring_guard_statement(PG_FUNCTION_ARGS)
 {
-	TriggerData *data = (TriggerData *) fcinfo->context;
-	text	   *ring;
+	text	   *ring = ring_of_trigger(fcinfo, "guard_statement");
 
-	check_trigger(fcinfo);
-	if (!IsolationUsesXactSnapshot())
-		return PointerGetDatum(NULL);
-	ring = cstring_to_text(data->tg_trigger->tgargs[0]);
-	if (active_version(ring, GetTransactionSnapshot()) !=
-		active_version(ring, GetLatestSnapshot()))
+	if (IsolationUsesXactSnapshot() &&
+		catalog_active_version(ring, GetTransactionSnapshot()) !=
+		catalog_active_version(ring, GetLatestSnapshot()))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("the active version of ring \"%s\" changed after this "
@@ -48,19 +48,46 @@ shardring_guard_statement(PG_FUNCTION_ARGS)
 }
 
 /*
- * Refuses to be anything but a trigger that is BEFORE and FOR EACH STATEMENT
- * and has one argument.
+ * guard_truncate(ring): 55000 while the ring moves.
  */
-static void
-check_trigger(FunctionCallInfo fcinfo)
+Datum
+shardring_guard_truncate(PG_FUNCTION_ARGS)
+{
+	text	   *name = ring_of_trigger(fcinfo, "guard_truncate");
+	Relation	table = ((TriggerData *) fcinfo->context)->tg_relation;
+	CatalogRing ring;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	ring = catalog_ring(name, GetActiveSnapshot());
+	catalog_require_ring(&ring);
+	PopActiveSnapshot();
+	if (ring.row.moving_to != NO_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" cannot be truncated while its rows move",
+						RelationGetRelationName(table)),
+				 errdetail("Ring \"%s\" is moving from version %d to version "
+						   "%d.", text_to_cstring(name), ring.row.moving_from,
+						   ring.row.moving_to),
+				 errhint("Wait until the move is over."),
+				 errtable(table)));
+	return PointerGetDatum(NULL);
+}
+
+/*
+ * The ring that a trigger guards for.  Refuses one that is not BEFORE and FOR
+ * EACH STATEMENT, or has not one argument.
+ */
+static text *
+ring_of_trigger(FunctionCallInfo fcinfo, const char *function)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
 
 	if (!CALLED_AS_TRIGGER(fcinfo))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"guard_statement\" must be called by a "
-						"trigger")));
+				 errmsg("function \"%s\" must be called by a trigger",
+						function)));
 	if (!TRIGGER_FIRED_FOR_STATEMENT(data->tg_event) ||
 		!TRIGGER_FIRED_BEFORE(data->tg_event))
 		ereport(ERROR,
@@ -72,21 +99,5 @@ check_trigger(FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("trigger \"%s\" needs a ring",
 						data->tg_trigger->tgname)));
-}
-
-/*
- * The version that is active by this snapshot, NO_VERSION for none; a ring
- * that it does not see has none.
- */
-static int32
-active_version(text *ring, Snapshot snapshot)
-{
-	CatalogRing row;
-	int32		active;
-
-	PushActiveSnapshot(snapshot);
-	row = catalog_ring(ring, GetActiveSnapshot());
-	active = catalog_read_ring(&row) ? row.row.active_version : NO_VERSION;
-	PopActiveSnapshot();
-	return active;
+	return cstring_to_text(data->tg_trigger->tgargs[0]);
 }

@@ -32,7 +32,6 @@ static CallSite *call_site_create(MemoryContext context);
 static void call_site_forget(void *arg);
 static bool memo_holds(const Memo *memo, Snapshot snapshot, text *ring,
 					   int64 version);
-static bool memo_same_snapshot(const Memo *memo, Snapshot snapshot);
 static void memo_answer(Memo *memo, Snapshot snapshot, text *name,
 						int64 version);
 static void memo_remember(Memo *memo, Snapshot snapshot, text *ring,
@@ -195,6 +194,31 @@ memo_snapshot(void)
 }
 
 /*
+ * Whether the memo's snapshot is this one in every field that decides what it
+ * sees; see the head of this file.
+ */
+bool
+memo_same_snapshot(const Memo *memo, Snapshot snapshot)
+{
+	const SnapshotData *own = &memo->snapshot;
+
+	return own->snapshot_type == snapshot->snapshot_type &&
+		own->xmin == snapshot->xmin &&
+		own->xmax == snapshot->xmax &&
+		own->curcid == snapshot->curcid &&
+		own->xcnt == snapshot->xcnt &&
+		own->subxcnt == snapshot->subxcnt &&
+		own->suboverflowed == snapshot->suboverflowed &&
+		own->takenDuringRecovery == snapshot->takenDuringRecovery &&
+		(own->xcnt == 0 ||
+		 memcmp(memo->xids, snapshot->xip,
+				own->xcnt * sizeof(TransactionId)) == 0) &&
+		(own->subxcnt <= 0 ||
+		 memcmp(memo->xids + own->xcnt, snapshot->subxip,
+				own->subxcnt * sizeof(TransactionId)) == 0);
+}
+
+/*
  * A new epoch, unless the transaction is only about to end: what it reads
  * until then is still its own.
  */
@@ -260,30 +284,6 @@ memo_holds(const Memo *memo, Snapshot snapshot, text *ring, int64 version)
 		memo->name_len == VARSIZE_ANY_EXHDR(ring) &&
 		memcmp(memo->name, VARDATA_ANY(ring), memo->name_len) == 0 &&
 		memo_same_snapshot(memo, snapshot);
-}
-
-/*
- * Every field that decides what a snapshot sees; see the head of this file.
- */
-static bool
-memo_same_snapshot(const Memo *memo, Snapshot snapshot)
-{
-	const SnapshotData *own = &memo->snapshot;
-
-	return own->snapshot_type == snapshot->snapshot_type &&
-		own->xmin == snapshot->xmin &&
-		own->xmax == snapshot->xmax &&
-		own->curcid == snapshot->curcid &&
-		own->xcnt == snapshot->xcnt &&
-		own->subxcnt == snapshot->subxcnt &&
-		own->suboverflowed == snapshot->suboverflowed &&
-		own->takenDuringRecovery == snapshot->takenDuringRecovery &&
-		(own->xcnt == 0 ||
-		 memcmp(memo->xids, snapshot->xip,
-				own->xcnt * sizeof(TransactionId)) == 0) &&
-		(own->subxcnt <= 0 ||
-		 memcmp(memo->xids + own->xcnt, snapshot->subxip,
-				own->subxcnt * sizeof(TransactionId)) == 0);
 }
 
 /*

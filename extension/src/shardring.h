@@ -11,6 +11,7 @@
 
 #include "postgres.h"
 
+#include "datatype/timestamp.h"
 #include "fmgr.h"
 #include "lib/ilist.h"
 #include "nodes/execnodes.h"
@@ -23,6 +24,7 @@
 /* The only SQLSTATEs of our own: those a client must react to. */
 #define ERRCODE_SHARDRING_WRONG_SHARD	MAKE_SQLSTATE('S', 'R', '0', '0', '1')
 #define ERRCODE_SHARDRING_STALE_VERSION	MAKE_SQLSTATE('S', 'R', '0', '0', '2')
+#define ERRCODE_SHARDRING_HELD			MAKE_SQLSTATE('S', 'R', '0', '0', '3')
 
 #define FINGERPRINT_LEN			64
 #define RING_MAX_RING_NAME		63	/* bytes of UTF-8 */
@@ -57,6 +59,9 @@ typedef struct CatalogRingRow
 	int32		active_version; /* NO_VERSION: nothing is active yet */
 	char		fingerprint[FINGERPRINT_LEN + 1];	/* of the active one */
 	char		cluster[NAMEDATALEN];	/* PL/Proxy's; "": its own */
+	int32		moving_from;	/* NO_VERSION: it does not move */
+	int32		moving_to;		/* so too */
+	TimestampTz closed_until;	/* DT_NOBEGIN: it is not */
 } CatalogRingRow;
 
 /*
@@ -126,6 +131,7 @@ extern const RingGroupDef *catalog_find_group(const CatalogDef *def,
 extern bool catalog_read_shard_number(const CatalogRing *ring, text *shard,
 									  int32 *number);
 extern bool catalog_read_ring(CatalogRing *ring);
+extern int32 catalog_active_version(text *name, Snapshot snapshot);
 extern void catalog_require_ring(CatalogRing *ring);
 extern char *catalog_known_rings(const CatalogRing *ring);
 extern void catalog_require_version(const CatalogRing *ring, int32 version,
@@ -212,6 +218,7 @@ extern RingPair memo_routable_pair(CallSite *site, text *ring,
 								   int32 from_version, int32 to_version);
 extern CatalogRing memo_ring(const Memo *memo, text *ring);
 extern Snapshot memo_snapshot(void);
+extern bool memo_same_snapshot(const Memo *memo, Snapshot snapshot);
 
 /* ---------- key.c: a key's bytes ---------- */
 

@@ -180,10 +180,10 @@ FROM unnest(ARRAY[
 	('shardring_internal.guard_answer[]', NULL, false, $$'{}'$$),
 	('shardring_internal.guard_answer[]', NULL, false, $$'{NULL,"(,,,,)"}'$$),
 	('shardring_internal.table_answer[]', NULL, true, $$(
-		SELECT array_agg(ROW(s, i, true, NULL, 'a.b', 'k', true, true, 1, 8192)
+		SELECT array_agg(ROW(s, i, true, NULL, 'a.b', 'k', true, true, true, 1, 8192)
 			::shardring_internal.table_answer)
 		FROM unnest('{x,y}'::text[]) WITH ORDINALITY AS u (s, i))$$),
 	('shardring_internal.table_answer[]', NULL, false, $$NULL$$),
 	('shardring_internal.table_answer[]', NULL, false, $$'{}'$$),
-	('shardring_internal.table_answer[]', NULL, false, $$'{NULL,"(,,,,,,,,,)"}'$$)
+	('shardring_internal.table_answer[]', NULL, false, $$'{NULL,"(,,,,,,,,,,)"}'$$)
 ]::hostile.value[]) AS v;
