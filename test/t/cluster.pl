@@ -144,10 +144,10 @@ $other->safe_psql('a', q{SELECT shardring.add_guard('orders', 'held', 'key')});
 is(guard_table(q{'orders', 'public.held', 'key'}),
 	"a|f|$left\nb|f|taken back\nc|f|no triggers today",
 	'a guard that was there before is kept');
-is(state_of('a'), 'a|1|zz_guard zz_guard_statement', 'and is there');
+is(state_of('a'), 'a|1|zz_guard zz_guard_statement zz_guard_truncate', 'and is there');
 $other->safe_psql('c', 'DROP EVENT TRIGGER no');
 is(guard_table(q{'orders', 'public.held', 'key'}), $ok, 'on all');
-is(state_of($_), "$_|1|zz_guard zz_guard_statement", "guarded: $_") for @all;
+is(state_of($_), "$_|1|zz_guard zz_guard_statement zz_guard_truncate", "guarded: $_") for @all;
 is(guard_table(q{'orders', '"public".HELD', 'key'}), $ok, 'once more');
 isnt($other->psql('a', q{
 		INSERT INTO held SELECT i, i FROM generate_series(1, 99) AS i}),
@@ -198,7 +198,7 @@ on_main(q{
 	SELECT shardring.add_group('orders', 'h', ARRAY['d'])});
 is(guard_table(q{'orders', 'public.held', 'key'}), "$ok\nd|t|",
 	'the shard of a draft too');
-is(state_of('d'), 'd|1|zz_guard zz_guard_statement', 'and it has what is active');
+is(state_of('d'), 'd|1|zz_guard zz_guard_statement zz_guard_truncate', 'and it has what is active');
 isnt($other->psql('d', q{INSERT INTO held VALUES ('1', '1')}), 0,
 	'and lets nothing in');
 on_main(q{
@@ -384,7 +384,7 @@ is(guard_table(q{'orders', 'public.held', 'key'}, $as_operator), $no_name,
 $other->safe_psql('postgres', 'GRANT SET ON PARAMETER shardring.shard TO keeper');
 is(guard_table(q{'orders', 'public.held', 'key'}, $as_operator), "$ok\nd|t|",
 	'who was granted SET besides may');
-is(state_of('d'), 'd|4|zz_guard zz_guard_statement', 'and did');
+is(state_of('d'), 'd|4|zz_guard zz_guard_statement zz_guard_truncate', 'and did');
 
 # ---------- as a terminal shows it ----------
 
