@@ -132,7 +132,16 @@ FROM (VALUES
 	('shardring_internal.table_answer[]', NULL, ARRAY[(
 		SELECT array_agg(ROW(s, i, true, NULL, 'collations.keys', s, true, false, false, i, NULL)
 			::shardring_internal.table_answer)::text
-		FROM unnest('{s,S,k}'::text[]) WITH ORDINALITY AS u (s, i))])
+		FROM unnest('{s,S,k}'::text[]) WITH ORDINALITY AS u (s, i))]),
+	('shardring_internal.shard_answer', NULL, ARRAY[
+		ROW('s', 1, 's', '{s}', '15', NULL, NULL, 1, NULL, '{1}', 1, 7, 1, 's', '1 s')::text]),
+	('shardring_internal.shard_fact[]', NULL, ARRAY[(
+		SELECT array_agg(ROW(s, i, s, NULL, shardring.shard_facts('r'))::shardring_internal.shard_fact)::text
+		FROM unnest('{s,S,t}'::text[]) WITH ORDINALITY AS u (s, i))]),
+	('shardring_internal.finding[]', NULL, ARRAY[(
+		SELECT array_agg(ROW('error', s, i, s, s, s, s)::shardring_internal.finding)::text
+		FROM unnest('{s,S,t}'::text[]) WITH ORDINALITY AS u (s, i))]),
+	('oid', NULL, ARRAY['collations.keys'::regclass::oid::text])
 	) AS l (type, argument, list), unnest(l.list) AS v (value);
 
 -- The ways to pass them: as literals and from columns of a table, as they are

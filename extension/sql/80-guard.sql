@@ -102,8 +102,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring_internal.guard_triggers(text, name) IS
 	'the triggers that guard a table';
-REVOKE EXECUTE ON FUNCTION shardring_internal.guard_triggers(text, name)
-	FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.make_guard(
 	ring text, relation regclass, key_column name)

@@ -186,4 +186,39 @@ FROM unnest(ARRAY[
 	('shardring_internal.table_answer[]', NULL, false, $$NULL$$),
 	('shardring_internal.table_answer[]', NULL, false, $$'{}'$$),
 	('shardring_internal.table_answer[]', NULL, false, $$'{NULL,"(,,,,,,,,,,)"}'$$)
+	('shardring_internal.table_answer[]', NULL, false, $$'{NULL,"(,,,,,,,,,)"}'$$),
+	('oid', NULL, true, $$'hostile.x'::regclass$$),
+	('oid', NULL, false, $$NULL$$),
+	('oid', NULL, false, $$0$$),
+	('oid', NULL, false, $$4294967295$$),
+	('oid', NULL, false, $$'pg_class'::regclass$$),
+	('smallint[]', NULL, true, $$'{1}'$$),
+	('smallint[]', NULL, false, $$NULL$$),
+	('smallint[]', NULL, false, $$'{{0,NULL},{-32768,32767}}'$$),
+	('jsonb', 'facts', true, $$'{"unique_keys": [], "foreign_keys": []}'$$),
+	('shardring_internal.shard_answer', NULL, true, $$ROW('x', 1, 'x',
+		'{x}', '15', NULL, NULL, 1, NULL, '{1}', 1, 7, 1, 'x', '1 s')$$),
+	('shardring_internal.shard_answer', NULL, false, $$NULL$$),
+	('shardring_internal.shard_answer', NULL, false,
+		$$'(,,,,,,,,,,,,,,)'$$),
+	('shardring_internal.shard_fact[]', NULL, true, $$(
+		SELECT array_agg(ROW(s, i, s, NULL, shardring.shard_facts('x'))
+			::shardring_internal.shard_fact)
+		FROM unnest('{x,y}'::text[]) WITH ORDINALITY AS u (s, i))$$),
+	('shardring_internal.shard_fact[]', NULL, false, $$NULL$$),
+	('shardring_internal.shard_fact[]', NULL, false, $$'{}'$$),
+	('shardring_internal.shard_fact[]', NULL, false, $$'{NULL,"(,,,,)"}'$$),
+	('shardring_internal.shard_fact[]', NULL, false, $$(
+		SELECT array_agg(ROW('x', n, 'x', NULL, f)
+			::shardring_internal.shard_fact)
+		FROM unnest(ARRAY['[]', '{"tables": 7}', '{"settings": []}',
+			'{"tables": [{"schema": "", "name": "''\"", "objects": {"x": {}},
+			"digest": "1", "foreign_keys": [{"name": 7}]}, 7], "versions":
+			[{"version": 1e1000}]}']::jsonb[]) WITH ORDINALITY AS u (f, n))$$),
+	('shardring_internal.finding[]', NULL, true, $$ARRAY[
+		ROW('error', 'x', 1, 'a.b', 'c', 'd', 'e')
+			::shardring_internal.finding]$$),
+	('shardring_internal.finding[]', NULL, false, $$NULL$$),
+	('shardring_internal.finding[]', NULL, false, $$'{}'$$),
+	('shardring_internal.finding[]', NULL, false, $$'{NULL,"(,,,,,,)"}'$$)
 ]::hostile.value[]) AS v;
