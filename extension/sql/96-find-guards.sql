@@ -215,9 +215,10 @@ BEGIN
 				SELECT f.facts -> 'relations' ? w.relation
 					OR NOT (f.facts ->> 'all_relations')::boolean)
 				AS there (known)
-		WHERE NOT EXISTS (
-				SELECT FROM shardring_internal.fact_tables(ARRAY[f]) AS t
-				WHERE t.relation = w.relation)
+			LEFT JOIN shardring_internal.fact_tables(
+				missing_findings.facts) AS t
+				ON t.shard = f.shard AND t.relation = w.relation
+		WHERE t.shard IS NULL
 			AND (w.key_column IS NOT NULL OR NOT there.known));
 END
 $body$;

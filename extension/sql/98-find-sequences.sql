@@ -17,26 +17,29 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	RETURN ARRAY(
-		SELECT ROW('warning', s.shard, s.number, s.relation,
+		WITH sequence AS MATERIALIZED (
+			SELECT q.* FROM shardring_internal.fact_sequences(facts) AS q),
+		meeting AS (
+			SELECT DISTINCT ON (s.relation, s.name, s.nth)
+				s.*, o.shard AS other
+			FROM sequence AS s
+				JOIN sequence AS o
+					ON o.name = s.name AND o.relation = s.relation
+						AND o.nth <> s.nth
+						AND (o.nth < s.nth OR s.increment < s.places)
+						AND mod(o.next - s.next, nullif(
+							gcd(o.increment, s.increment), 0)) = 0
+						AND o.lowest <= s.largest AND s.lowest <= o.largest
+			ORDER BY s.relation, s.name, s.nth, o.nth)
+		SELECT ROW('warning', m.shard, m.number, m.relation,
 			format('sequence %s gives numbers that it also gives on shard '
-				   '"%s"', s.name, m.shard),
-			CASE WHEN s.known THEN format(
+				   '"%s"', m.name, m.other),
+			CASE WHEN m.known THEN format(
 				'ALTER SEQUENCE %s INCREMENT BY %s START WITH %s RESTART;',
-				s.name, s.step, s.step * ceil(s.highest / s.step) + s.nth)
+				m.name, m.step, m.step * ceil(m.highest / m.step) + m.nth)
 				END,
-			s.place)::shardring_internal.finding
-		FROM shardring_internal.fact_sequences(facts) AS s
-			CROSS JOIN LATERAL (
-				SELECT o.shard
-				FROM shardring_internal.fact_sequences(facts) AS o
-				WHERE o.name = s.name AND o.relation = s.relation
-					AND o.nth <> s.nth
-					AND (o.nth < s.nth OR s.increment < s.places)
-					AND mod(o.next - s.next, nullif(
-						gcd(o.increment, s.increment), 0)) = 0
-					AND o.lowest <= s.largest AND s.lowest <= o.largest
-				ORDER BY o.nth
-				LIMIT 1) AS m);
+			m.place)::shardring_internal.finding
+		FROM meeting AS m);
 END
 $body$;
 COMMENT ON FUNCTION
@@ -56,7 +59,7 @@ RETURNS TABLE (shard text, place text, number integer, relation text,
 	name text, nth numeric, places numeric, increment numeric, next numeric,
 	lowest numeric, largest numeric, step numeric, highest numeric,
 	known boolean)
-LANGUAGE plpgsql STABLE PARALLEL UNSAFE ROWS 10
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE ROWS 500
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
