@@ -3,7 +3,8 @@
 # majors.sh
 #	Builds the extension and runs the tests with the other major versions of
 #	PostgreSQL that are supported, each in a chroot made from Debian's packages:
-#	majors.sh [MAJOR ...], by default 17 and 18.
+#	majors.sh [MAJOR ...], by default 17 and 18.  Then, one cluster of shards on
+#	all of them and on the version here: mixed.sh.
 #
 # Rules of this file:
 #	- a warning of the compiler is an error;
@@ -67,6 +68,7 @@ main()
 	for major; do
 		count_major "$major"
 	done
+	test_mixed "$@"
 	print_counts $PASSED $FAILED $SKIPPED
 	[ $FAILED -eq 0 ]
 }
@@ -98,20 +100,27 @@ end_jobs()
 # complained after them.
 count_major()
 {
-	local major=$1 log=$WORK/$1.log status=0 passed failed skipped
+	local major=$1 log=$WORK/$1.log status=0
 	echo "== PostgreSQL $major"
 	tail -n +1 -s 0.2 -f --pid="${JOBS[$major]}" "$log" &
 	wait "${JOBS[$major]}" || status=$?
 	wait $!
 	unset "JOBS[$major]"
-	read -r passed failed skipped < <(read_counts <"$log") || true
+	add_counts "PostgreSQL $major" "$log" $status
+}
+
+# WHAT LOG STATUS
+add_counts()
+{
+	local passed failed skipped
+	read -r passed failed skipped < <(read_counts <"$2") || true
 	if [ -n "$passed" ]; then
 		PASSED=$((PASSED + passed))
 		FAILED=$((FAILED + failed))
 		SKIPPED=$((SKIPPED + skipped))
-		[ $status -eq 0 ] || [ "$failed" -gt 0 ] || FAILED=$((FAILED + 1))
+		[ "$3" -eq 0 ] || [ "$failed" -gt 0 ] || FAILED=$((FAILED + 1))
 	else
-		echo "PostgreSQL $major: ended without a count, with status $status"
+		echo "$1: ended without a count, with status $3"
 		FAILED=$((FAILED + 1))
 	fi
 }
@@ -131,6 +140,51 @@ test_major()
 		--exclude=./test/output -cf - . |
 		tar -C "$WORK/$major/tree" --no-same-owner -xf -
 	in_chroot "$major" make --no-print-directory -C /tree test
+}
+
+# A server out of each chroot that there is, and the test that uses them all.
+test_mixed()
+{
+	local major port servers=() log=$WORK/mixed.log status=0
+	: >"$log"
+	echo "== all versions in one cluster"
+	for major; do
+		[ -d "$WORK/$major/tree" ] || continue
+		port=$(free_port)
+		set -m
+		in_chroot "$major" /tree/test/lanes/serve.sh "$port" \
+			>"$WORK/$major.log" 2>&1 &
+		JOBS[$major]=$!
+		set +m
+		servers+=("$major:$port")
+	done
+	for major in "${servers[@]%%:*}"; do
+		wait_ready "$major" || { cat "$WORK/$major.log"; status=1; }
+	done
+	if [ ${#servers[@]} -eq 0 ]; then
+		echo "no other version: SKIPPED"
+		SKIPPED=$((SKIPPED + 1))
+		return
+	fi
+	[ $status -ne 0 ] ||
+		"$TREE/test/lanes/mixed.sh" "${servers[@]}" >"$log" 2>&1 || status=$?
+	cat "$log"
+	add_counts "mixed versions" "$log" $status
+}
+
+free_port()
+{
+	perl -MIO::Socket::INET -e 'print IO::Socket::INET->new(
+		Listen => 1, LocalAddr => "127.0.0.1")->sockport'
+}
+
+# Until the server of a version is ready, or its job has ended.
+wait_ready()
+{
+	until grep -qx ready "$WORK/$1.log"; do
+		kill -0 "${JOBS[$1]}" 2>/dev/null || return
+		sleep 0.2
+	done
 }
 
 # Makes $WORK/MAJOR from one of the suites, in three tries each.
