@@ -4,8 +4,8 @@
  */
 
 /*
- * The digests say which tables are to be looked at.  A definition is shown,
- * and is in no command.
+ * The digests say which tables are to be looked at, and are all that there is
+ * to show where a shard has too many tables.  A definition is in no command.
  */
 CREATE FUNCTION shardring_internal.drift_findings(
 	facts shardring_internal.shard_fact[])
@@ -51,11 +51,14 @@ AS $body$
 BEGIN
 	RETURN QUERY
 		WITH differing AS MATERIALIZED (
-			SELECT t.*, coalesce(t.fact -> 'objects', jsonb_build_object(
-				'definition', t.fact ->> 'digest')) AS objects
+			SELECT t.*, CASE WHEN t.told THEN t.fact -> 'objects'
+				ELSE jsonb_build_object(
+					'definition', left(t.fact ->> 'digest', 8)) END
+				AS objects
 			FROM (SELECT a.*,
 					min(a.fact ->> 'digest') OVER same AS one,
-					max(a.fact ->> 'digest') OVER same AS another
+					max(a.fact ->> 'digest') OVER same AS another,
+					bool_and(a.fact ? 'objects') OVER same AS told
 				  FROM shardring_internal.fact_tables(
 					  unlike_most.facts) AS a
 				  WINDOW same AS (PARTITION BY a.relation)) AS t
