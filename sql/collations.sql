@@ -129,6 +129,9 @@ FROM (VALUES
 	('shardring_internal.guard_answer[]', NULL, ARRAY[(
 		SELECT array_agg(ROW(s, i, s, false, NULL)::shardring_internal.guard_answer)::text
 		FROM unnest('{s,t,u,v}'::text[]) WITH ORDINALITY AS u (s, i))]),
+	('shardring_internal.pair_count[]', NULL, ARRAY[(
+		SELECT array_agg(ROW(s, s, 't', 1, 2, 3, nullif(s, 's'))::shardring_internal.pair_count)::text
+		FROM unnest('{s,t}'::text[]) AS u (s))]),
 	('shardring_internal.table_answer[]', NULL, ARRAY[(
 		SELECT array_agg(ROW(s, i, true, NULL, 'collations.keys', s, true, false, false, i, NULL)
 			::shardring_internal.table_answer)::text
@@ -159,7 +162,9 @@ SELECT p.oid AS function, p.proname, a.n, p.pronargs, a.type::regtype,
 	a.type::regtype::text = ANY ('{text,text[],name}') AS collatable,
 	CASE WHEN p.provariadic <> 0 AND a.n = p.pronargs THEN 'VARIADIC ' ELSE '' END AS prefix, p.proargnames[a.n] AS name
 FROM pg_proc AS p, unnest(p.proargtypes::oid[]) WITH ORDINALITY AS a (type, n)
-WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[]);
+WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[])
+	-- SQL has no value of that type: only aggregates call them
+	AND 'internal'::regtype <> ALL (p.proargtypes);
 CREATE VIEW choice AS
 SELECT a.*, v.n AS value, w.way, a.prefix || CASE
 	WHEN a.collatable AND w.kind = 'column' THEN format('(SELECT w.%I FROM %I AS w WHERE w.n = %s)', a.type, w.way, v.n)
@@ -179,7 +184,7 @@ WITH RECURSIVE combination AS (
 	FROM combination AS c JOIN choice AS v ON v.function = c.function AND v.n = c.n + 1 AND v.way = 'literal plain'
 )
 SELECT c.function, c.values, v.way,
-	format('SELECT * FROM %s(%s)', c.function::regproc, string_agg(v.expression, ', ' ORDER BY v.n)) AS call
+	format(CASE WHEN c.function IN (SELECT p.oid FROM pg_proc AS p WHERE p.prokind = 'a') THEN 'SELECT %s(%s)' ELSE 'SELECT * FROM %s(%s)' END, c.function::regproc, string_agg(v.expression, ', ' ORDER BY v.n)) AS call
 FROM combination AS c JOIN choice AS v ON v.function = c.function AND v.value = c.values[v.n]
 WHERE c.n = v.pronargs
 GROUP BY c.function, c.values, v.way, v.proname;

@@ -37,6 +37,8 @@ WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[]) AN
 SELECT p.oid::regprocedure, l.lanname, p.proconfig
 FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
 WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[])
+	-- an aggregate has no body
+	AND p.prokind <> 'a'
 	AND CASE WHEN l.lanname = 'c' THEN p.proconfig IS NOT NULL
 		WHEN p.prosqlbody IS NOT NULL THEN p.proconfig IS NOT NULL
 		ELSE 'search_path=pg_catalog, pg_temp' <> ALL (coalesce(p.proconfig, '{}')) END;

@@ -92,13 +92,7 @@ AS $body$
 DECLARE
 	hashed_by shardring.ring;
 	key text := shardring_internal.key_expression(relation, key_column);
-	bytes text := (
-		SELECT string_agg(format(
-			'coalesce(pg_catalog.pg_column_size(%I), 0)', a.attname),
-			' OPERATOR(pg_catalog.+) '
-			ORDER BY a.attnum)
-		FROM pg_catalog.pg_attribute AS a
-		WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped);
+	bytes text := shardring_internal.bytes_expression(relation);
 	no_load text := CASE WHEN load_column IS NULL
 		THEN 'NULL::pg_catalog.numeric' ELSE '0' END;
 	load text := CASE WHEN load_column IS NULL THEN no_load
@@ -173,6 +167,20 @@ $body$;
 COMMENT ON FUNCTION shardring.rehearse_query(
 	text, integer, integer, regclass, name, name) IS
 	'the query that rehearse runs, for EXPLAIN';
+
+CREATE FUNCTION shardring_internal.bytes_expression(relation regclass)
+RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT string_agg(format(
+		'coalesce(pg_catalog.pg_column_size(%I), 0)', a.attname),
+		' OPERATOR(pg_catalog.+) ' ORDER BY a.attnum)
+	FROM pg_attribute AS a
+	WHERE a.attrelid = bytes_expression.relation AND a.attnum > 0
+		AND NOT a.attisdropped;
+END;
+COMMENT ON FUNCTION shardring_internal.bytes_expression(regclass) IS
+	'SQL for the size of a row as it is stored';
 
 CREATE FUNCTION shardring_internal.refuse_null_keys(
 	key_column name, keys bigint)

@@ -113,11 +113,7 @@ $body$;
 COMMENT ON FUNCTION shardring_internal.guarded_here(text, text) IS
 	'the guarded tables of a ring with their key columns, at least one';
 
-/*
- * Every key is hashed once, and in workers; those of rows that are elsewhere,
- * which are few, once more.  position_once lets the planner expect a few
- * hundred groups instead of one for every key.
- */
+/* One pass, in which every key is hashed once, by workers too. */
 CREATE FUNCTION shardring_internal.count_misplaced(
 	ring text, version integer, relation regclass, key_column name,
 	here text[])
@@ -125,18 +121,17 @@ RETURNS TABLE (belongs_to text, rows bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
-DECLARE
-	ours shardring.ring := shardring_internal.require_ring(ring);
 BEGIN
 	PERFORM shardring_internal.refuse_null(
 		'relation', relation::text, 'key_column', key_column);
 	RETURN QUERY EXECUTE format(
-		'SELECT shardring.shard_at($1, p.position, $2), count(*) '
-		'FROM (SELECT shardring_internal.position_once(%1$s, $4, $5) '
-		'AS position FROM %2$s WHERE %3$s) AS p GROUP BY 1 ORDER BY 1',
-		shardring_internal.key_expression(relation, key_column), relation,
-		shardring_internal.is_elsewhere(relation, key_column))
-	USING ring, version, here, ours.hash, ours.hash_tags;
+		'SELECT h.homes[i], h.homes[i + 1]::bigint '
+		'FROM (SELECT shardring_internal.homes($1, $2, %s) AS homes '
+		'FROM %s) AS h '
+		'CROSS JOIN generate_series(1, cardinality(h.homes), 2) AS i '
+		'WHERE (h.homes[i] = ANY ($3)) IS NOT TRUE ORDER BY 1',
+		shardring_internal.key_expression(relation, key_column), relation)
+	USING ring, version, here;
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.count_misplaced(

@@ -17,7 +17,9 @@
 /* Long keys are hashed in pieces of this size, so that cancel works. */
 #define KEY_PIECE	((size_t) 1024 * 1024)
 
-static uint32 key_text_position(HashKind hash, bool hash_tags, text *key);
+static void key_spell(bool hash_tags, KeyType type, Datum key,
+					  KeyBytes *bytes);
+static void key_convert(KeyBytes *bytes);
 static char *key_utf8(const char *bytes, size_t len);
 static void hide_bytes(MemoryContext context);
 
@@ -84,23 +86,23 @@ key_column_type(Oid type, const char *column)
 uint32
 key_position(HashKind hash, bool hash_tags, KeyType type, Datum key)
 {
-	char		digits[MAXINT8LEN + 1];
-	char	   *uuid;
+	KeyBytes	bytes;
+	uint32		position;
 
-	switch (type)
-	{
-		case KEY_TEXT:
-			return key_text_position(hash, hash_tags, DatumGetTextPP(key));
-		case KEY_INT8:
-			return key_bytes_position(hash, digits,
-									  pg_lltoa(DatumGetInt64(key), digits));
-		case KEY_UUID:
-			uuid = DatumGetCString(DirectFunctionCall1(uuid_out, key));
-			return key_bytes_position(hash, uuid, strlen(uuid));
-	}
-	/* LCOV_EXCL_START: the switch has all types of keys */
-	pg_unreachable();
-	/* LCOV_EXCL_STOP */
+	key_spell(hash_tags, type, key, &bytes);
+	position = key_bytes_position(hash, bytes.bytes, bytes.len);
+	if (bytes.made != NULL)
+		pfree(bytes.made);
+	return position;
+}
+
+/*
+ * The bytes of a key of the ring, those that are hashed.
+ */
+void
+key_bytes_on(const Ring *ring, KeyType type, Datum key, KeyBytes *bytes)
+{
+	key_spell(ring->hash_tags, type, key, bytes);
 }
 
 /*
@@ -158,27 +160,53 @@ key_check_position(int64 position)
 }
 
 /*
- * The position of a text key, of its hash tag if that is asked for.
+ * Text as it is, or the part of it that its hash tag is; bigint and uuid as
+ * their text.
  */
-static uint32
-key_text_position(HashKind hash, bool hash_tags, text *key)
+static void
+key_spell(bool hash_tags, KeyType type, Datum key, KeyBytes *bytes)
 {
-	const char *bytes = VARDATA_ANY(key);
-	size_t		len = VARSIZE_ANY_EXHDR(key);
-	char	   *utf8 = key_utf8(bytes, len);
-	uint32		position;
+	text	   *value;
 
-	if (utf8 != bytes)
+	bytes->made = NULL;
+	switch (type)
 	{
-		bytes = utf8;
-		len = strlen(utf8);
+		case KEY_TEXT:
+			value = DatumGetTextPP(key);
+			bytes->bytes = VARDATA_ANY(value);
+			bytes->len = VARSIZE_ANY_EXHDR(value);
+			key_convert(bytes);
+			if (hash_tags)
+				hash_tag(&bytes->bytes, &bytes->len);
+			return;
+		case KEY_INT8:
+			bytes->bytes = bytes->digits;
+			bytes->len = pg_lltoa(DatumGetInt64(key), bytes->digits);
+			return;
+		case KEY_UUID:
+			bytes->made = DatumGetCString(DirectFunctionCall1(uuid_out, key));
+			bytes->bytes = bytes->made;
+			bytes->len = strlen(bytes->made);
+			return;
 	}
-	if (hash_tags)
-		hash_tag(&bytes, &len);
-	position = key_bytes_position(hash, bytes, len);
-	if (utf8 != VARDATA_ANY(key))
-		pfree(utf8);
-	return position;
+	/* LCOV_EXCL_START: the switch has all types of keys */
+	pg_unreachable();
+	/* LCOV_EXCL_STOP */
+}
+
+/*
+ * Makes the bytes of text those of UTF-8.
+ */
+static void
+key_convert(KeyBytes *bytes)
+{
+	char	   *utf8 = key_utf8(bytes->bytes, bytes->len);
+
+	if (utf8 == bytes->bytes)
+		return;
+	bytes->made = utf8;
+	bytes->bytes = utf8;
+	bytes->len = strlen(utf8);
 }
 
 /*

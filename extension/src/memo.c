@@ -28,7 +28,6 @@ static Memo last_memo;			/* the last answer of this backend */
 static void transaction_ended(XactEvent event, void *arg);
 static void subtransaction_ended(SubXactEvent event, SubTransactionId mine,
 								 SubTransactionId parent, void *arg);
-static CallSite *call_site_create(MemoryContext context);
 static void call_site_forget(void *arg);
 static bool memo_holds(const Memo *memo, Snapshot snapshot, text *ring,
 					   int64 version);
@@ -77,8 +76,26 @@ memo_call_site(FunctionCallInfo fcinfo)
 						"function information")));
 	/* LCOV_EXCL_STOP */
 	if (unlikely(fcinfo->flinfo->fn_extra == NULL))
-		fcinfo->flinfo->fn_extra = call_site_create(fcinfo->flinfo->fn_mcxt);
+		fcinfo->flinfo->fn_extra = memo_new_site(fcinfo->flinfo->fn_mcxt);
 	return fcinfo->flinfo->fn_extra;
+}
+
+/*
+ * A call site without any memo yet, or what else may hold rings; it gives its
+ * pins back when its memory goes.
+ */
+CallSite *
+memo_new_site(MemoryContext context)
+{
+	CallSite   *site = MemoryContextAllocZero(context, sizeof(CallSite));
+
+	site->context = context;
+	site->memo.context = context;
+	site->memo_from.context = context;
+	site->callback.func = call_site_forget;
+	site->callback.arg = site;
+	MemoryContextRegisterResetCallback(context, &site->callback);
+	return site;
 }
 
 /*
@@ -240,24 +257,6 @@ subtransaction_ended(SubXactEvent event, SubTransactionId mine,
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 		epoch++;
-}
-
-/*
- * A call site without any memo yet; it gives its pins back when its memory
- * goes.
- */
-static CallSite *
-call_site_create(MemoryContext context)
-{
-	CallSite   *site = MemoryContextAllocZero(context, sizeof(CallSite));
-
-	site->context = context;
-	site->memo.context = context;
-	site->memo_from.context = context;
-	site->callback.func = call_site_forget;
-	site->callback.arg = site;
-	MemoryContextRegisterResetCallback(context, &site->callback);
-	return site;
 }
 
 /*

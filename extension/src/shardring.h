@@ -209,6 +209,7 @@ typedef struct RingPair
 extern void memo_init(void);
 extern uint64 memo_epoch(void);
 extern CallSite *memo_call_site(FunctionCallInfo fcinfo);
+extern CallSite *memo_new_site(MemoryContext context);
 extern const Memo *memo_resolve(Memo *memo, text *ring, int64 version);
 extern const Memo *memo_get(Memo *memo, text *ring, int64 version);
 extern const Memo *memo_get_routable(Memo *memo, text *ring, int64 version);
@@ -229,11 +230,22 @@ typedef enum KeyType
 	KEY_UUID
 } KeyType;
 
+/* What is hashed of a key. */
+typedef struct KeyBytes
+{
+	const char *bytes;
+	size_t		len;
+	char	   *made;			/* to be freed with pfree; NULL: nothing */
+	char		digits[24];		/* of a bigint, MAXINT8LEN and a zero */
+} KeyBytes;
+
 extern HashKind key_hash_kind(text *name);
 extern void key_require_deterministic(Oid collation, const char *column);
 extern KeyType key_column_type(Oid type, const char *column);
 extern uint32 key_position(HashKind hash, bool hash_tags, KeyType type,
 						   Datum key);
+extern void key_bytes_on(const Ring *ring, KeyType type, Datum key,
+						 KeyBytes *bytes);
 extern uint32 key_position_on(const Ring *ring, KeyType type, Datum key);
 extern uint32 key_bytes_position(HashKind hash, const char *bytes,
 								 size_t len);

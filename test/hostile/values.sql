@@ -221,4 +221,12 @@ FROM unnest(ARRAY[
 	('shardring_internal.finding[]', NULL, false, $$NULL$$),
 	('shardring_internal.finding[]', NULL, false, $$'{}'$$),
 	('shardring_internal.finding[]', NULL, false, $$'{NULL,"(,,,,,,)"}'$$)
+	('shardring_internal.table_answer[]', NULL, false, $$'{NULL,"(,,,,,,,,,)"}'$$),
+	('shardring_internal.pair_count[]', NULL, true, $$(
+		SELECT array_agg(ROW(s, s, 'y', 9223372036854775807, 9223372036854775807,
+			1, nullif(s, 'x'))::shardring_internal.pair_count)
+		FROM unnest('{x,y}'::text[]) AS u (s))$$),
+	('shardring_internal.pair_count[]', NULL, false, $$NULL$$),
+	('shardring_internal.pair_count[]', NULL, false, $$'{}'$$),
+	('shardring_internal.pair_count[]', NULL, false, $$'{NULL,"(,,,,,,)"}'$$)
 ]::hostile.value[]) AS v;

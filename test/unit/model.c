@@ -337,9 +337,12 @@ test_check_place(const TestRing *model, const Ring *ring, uint32_t position)
 {
 	TestPlace	expected = test_locate(model, position);
 	RingPlace	place;
+	uint32_t	shard;
 	const RingGroup *group;
 
 	ring_locate(ring, position, &place);
+	ring_locate_shards(ring, &position, 1, &shard);
+	assert_int_equal(shard, place.shard);
 	group = &ring->groups[place.group];
 	if (!test_is(group->utf8, expected.group->name) ||
 		place.slot != expected.slot ||

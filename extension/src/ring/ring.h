@@ -196,6 +196,8 @@ extern void ring_sort(uint32_t *keys, uint32_t *values, uint32_t *spare,
 extern uint32_t ring_arc(const RingArcs *arcs, uint32_t position);
 extern void ring_locate(const Ring *ring, uint32_t position,
 						RingPlace *place);
+extern void ring_locate_shards(const Ring *ring, const uint32_t *positions,
+							   uint32_t n, uint32_t *shards);
 extern uint32_t ring_run(const RingGroup *group, uint32_t slot);
 extern uint32_t ring_slot_shard(const RingGroup *group, uint32_t slot);
 extern void ring_shares(const RingArcs *arcs, uint32_t ngroups,
