@@ -203,6 +203,7 @@ FROM (SELECT to_jsonb(t) FROM shardring.ring AS t
 	UNION ALL SELECT to_jsonb(t) FROM shardring.activation AS t
 	UNION ALL SELECT to_jsonb(t) FROM shardring.shard_probe AS t
 	UNION ALL SELECT to_jsonb(t) FROM shardring.router AS t
+	UNION ALL SELECT to_jsonb(t) - 'found_at' FROM shardring.finding AS t
 	UNION ALL SELECT to_jsonb(t) FROM (SELECT srvname, srvoptions FROM pg_foreign_server) AS t
 	) AS r (row), LATERAL (SELECT r.row - '{created_at,sealed_at,activated_at,failed_at}'::text[]) AS l (line);
 

@@ -92,6 +92,7 @@ BEGIN
 	DELETE FROM shardring.activation AS a WHERE a.ring = locked.ring;
 	DELETE FROM shardring.shard AS s WHERE s.ring = locked.ring;
 	DELETE FROM shardring.shard_probe AS p WHERE p.ring = locked.ring;
+	DELETE FROM shardring.finding AS f WHERE f.ring = locked.ring;
 	DELETE FROM shardring.router AS r WHERE r.ring = locked.ring;
 	DELETE FROM shardring.ring AS r WHERE r.ring = locked.ring;
 END

@@ -38,6 +38,7 @@ BEGIN
 		UNION SELECT a.ring FROM shardring.activation AS a
 		UNION SELECT p.ring FROM shardring.shard_probe AS p
 		UNION SELECT u.ring FROM shardring.router AS u
+		UNION SELECT f.ring FROM shardring.finding AS f
 		ORDER BY 1
 	LOOP
 		CONTINUE WHEN one <> problems.ring COLLATE "C";

@@ -11,6 +11,7 @@ CREATE TABLE shardring.shard_probe
 	succeeded_at timestamp with time zone,
 	failed_at timestamp with time zone,
 	error text COLLATE "C",
+	in_sync boolean,
 	CONSTRAINT shard_probe_pkey PRIMARY KEY (ring, shard),
 	CONSTRAINT shard_probe_failures_positive
 		CHECK (failures >= 0)
@@ -27,6 +28,8 @@ COMMENT ON COLUMN shardring.shard_probe.failed_at IS
 	'when it last failed; NULL: never';
 COMMENT ON COLUMN shardring.shard_probe.error IS
 	'why it last failed';
+COMMENT ON COLUMN shardring.shard_probe.in_sync IS
+	'it had the version that was active here when it was last asked';
 GRANT SELECT ON shardring.shard_probe TO PUBLIC;
 SELECT pg_catalog.pg_extension_config_dump('shardring.shard_probe', '');
 
@@ -43,25 +46,27 @@ BEGIN
 	PERFORM shardring_internal.refuse_null('ring', ring);
 	RETURN QUERY
 		WITH answer AS MATERIALIZED (
-			SELECT d.shard, d.problem, d.error,
+			SELECT d.shard, d.problem, d.error, d.in_sync,
 				date_trunc('milliseconds', clock_timestamp()) AS at
 			FROM shardring.shard_details(ring) AS d
 			WHERE d.shard IS NOT NULL),
 		count AS (
 			INSERT INTO shardring.shard_probe AS p
-				(ring, shard, failures, succeeded_at, failed_at, error)
+				(ring, shard, failures, succeeded_at, failed_at, error,
+				 in_sync)
 			SELECT probe.ring, a.shard,
 				CASE WHEN a.error IS NULL THEN 0 ELSE 1 END,
 				CASE WHEN a.error IS NULL THEN a.at END,
 				CASE WHEN a.error IS NOT NULL THEN a.at END,
-				a.error
+				a.error, a.in_sync
 			FROM answer AS a
 			ON CONFLICT ON CONSTRAINT shard_probe_pkey DO UPDATE
 			SET failures = CASE WHEN EXCLUDED.error IS NULL THEN 0
 					ELSE p.failures + 1 END,
 				succeeded_at = coalesce(EXCLUDED.succeeded_at, p.succeeded_at),
 				failed_at = coalesce(EXCLUDED.failed_at, p.failed_at),
-				error = coalesce(EXCLUDED.error, p.error)
+				error = coalesce(EXCLUDED.error, p.error),
+				in_sync = EXCLUDED.in_sync
 			RETURNING p.shard, p.failures)
 		SELECT c.shard, c.failures, a.problem
 		FROM count AS c

@@ -18,8 +18,10 @@ DECLARE
 	version integer := shardring_internal.require_active(ring);
 	answers shardring_internal.shard_answer[]
 		:= shardring_internal.sound_answers(ring, NULL, true);
+	found bigint := 0;
+	unknown bigint := 0;
 BEGIN
-	RETURN QUERY
+	FOR shard, relation, belongs_to, rows, error IN
 		SELECT q.shard, c.relation, c.belongs_to, n.rows,
 			coalesce(q.error, c.error, CASE WHEN n.rows IS NULL
 				THEN 'the answer is not that of a shard' END)
@@ -33,7 +35,18 @@ BEGIN
 				AS c (relation, belongs_to, error)
 			CROSS JOIN LATERAL (SELECT
 				CASE WHEN q."row" ->> 'rows' ~ '^[0-9]{1,18}$'
-					THEN (q."row" ->> 'rows')::bigint END) AS n (rows);
+					THEN (q."row" ->> 'rows')::bigint END) AS n (rows)
+	LOOP
+		found := found + coalesce(rows, 0);
+		unknown := unknown + (error IS NOT NULL)::integer;
+		RETURN NEXT;
+	END LOOP;
+	IF only_relation IS NULL THEN
+		PERFORM shardring_internal.keep_finding(
+			ring, 'misplaced_rows', found);
+		PERFORM shardring_internal.keep_finding(
+			ring, 'misplaced_errors', unknown);
+	END IF;
 END
 $body$;
 COMMENT ON FUNCTION shardring.misplaced(text, text) IS

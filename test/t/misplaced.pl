@@ -254,6 +254,65 @@ on('a', 'ALTER TABLE public.big DISABLE TRIGGER zz_guard');
 is(misplaced(), $before, 'a guard that is disabled says as much');
 on('a', 'ALTER TABLE public.big ENABLE TRIGGER zz_guard');
 
+# ---------- what a monitor reads ----------
+
+sub metrics
+{
+	return on_main(q{SELECT name, labels, value FROM shardring.metrics()
+		WHERE name !~ 'timestamp'});
+}
+
+my $versions = q(shardring_active_version|{"ring": "orders"}|1
+shardring_draft_versions|{"ring": "orders"}|0);
+my $counts = q(shardring_misplaced_errors|{"ring": "orders"}|0
+shardring_misplaced_rows|{"ring": "orders"}|23);
+my $rest = q(shardring_sealed_versions|{"ring": "orders"}|1
+shardring_shards|{"ring": "orders"}|3);
+misplaced();
+is(metrics(), "$versions\n$counts\n$rest", 'what was found last');
+is(on_main(q{SELECT count(*) FROM shardring.metrics()
+	WHERE name ~ '^shardring_[a-z]+(_[a-z]+)*$' AND help ~ '^[A-Z].*\.$'
+		AND value IS NOT NULL}), '9', 'names, and help, as Prometheus has them');
+is(on_main(q{SELECT now() - to_timestamp(value) BETWEEN '-1 s' AND '1 min'
+	FROM shardring.metrics()
+	WHERE name = 'shardring_misplaced_rows_timestamp_seconds'}),
+	't', 'and when');
+foreach my $way ('BEGIN READ ONLY; ', 'BEGIN ISOLATION LEVEL REPEATABLE READ; ')
+{
+	on_main('DELETE FROM shardring.finding');
+	is(on_main($way . 'SELECT count(*) FROM shardring.misplaced(\'orders\')'
+		  . '; COMMIT'), '3', "it counts all the same: $way");
+	is(metrics(), "$versions\n$rest", 'and keeps nothing');
+}
+misplaced(q{, 'public.big'});
+is(metrics(), "$versions\n$rest", 'nor of a single table');
+on_main(q{SELECT shardring.probe('orders');
+	ALTER SERVER b OPTIONS (SET port '1');
+	SELECT shardring.probe('orders');
+	SELECT count(*) FROM shardring.misplaced('orders')});
+is( metrics(), "$versions\n" . $counts =~ s/0$/1/mr
+	  . q(
+shardring_sealed_versions|{"ring": "orders"}|1
+shardring_shard_failures|{"ring": "orders", "shard": "a"}|0
+shardring_shard_failures|{"ring": "orders", "shard": "b"}|1
+shardring_shard_failures|{"ring": "orders", "shard": "c"}|0
+shardring_shards|{"ring": "orders"}|3
+shardring_shards_in_sync|{"ring": "orders"}|2), 'a shard that is down');
+on_main(qq{ALTER SERVER b OPTIONS (SET port '$port')});
+on_main(q{SELECT shardring.create_ring('größe "1"')});
+is( on_main(q{SELECT name, value FROM shardring.metrics()
+		WHERE labels ->> 'ring' <> 'orders'}),
+	"shardring_draft_versions|1\nshardring_sealed_versions|0\n"
+	  . 'shardring_shards|0', 'a ring without an active version');
+on_main(q{SELECT shardring.drop_ring('größe "1"')});
+my $blocker = $main->background_psql('postgres');
+$blocker->query_safe(q{BEGIN; SELECT count(*)
+	FROM shardring.misplaced('orders')});
+is(on_main(q{SET lock_timeout = '5 s'; SELECT count(*)
+	FROM shardring.misplaced('orders')}), '3', 'nobody waits for another');
+$blocker->query_safe('COMMIT');
+$blocker->quit;
+
 # ---------- random tables ----------
 
 srand 20261201;
@@ -340,7 +399,7 @@ my @grants = ('EXECUTE ON FUNCTION shardring.misplaced',
 	'EXECUTE ON FUNCTION shardring.misplaced_keys',
 	map { "EXECUTE ON FUNCTION shardring_internal.$_" } qw(ask_identities
 	  ask_rows ask_servers ask_shards clean_texts expected_names
-	  expected_shards parse_rows push_targets query_shards require_active
+	  expected_shards keep_finding parse_rows push_targets query_shards require_active
 	  shard_problem short_error sound_answers sound_servers stray_keys));
 on_main(q{CREATE ROLE reader LOGIN});
 on_main("GRANT $_ TO reader") foreach @grants;
@@ -366,7 +425,7 @@ is(on_main($as_reader . $list), misplaced_keys(q{'public.big'}),
 foreach my $grant (@grants)
 {
 	my $both = $grant =~ /misplaced$/ ? $count : $list;
-	$both = $count if $grant =~ /clean_texts/;
+	$both = $count if $grant =~ /clean_texts|keep_finding/;
 	is( sqlstate_of($main, 'postgres',
 			"BEGIN; REVOKE $grant FROM reader; $as_reader$both"),
 		'42501', "needed: $grant");
