@@ -56,6 +56,8 @@ DECLARE
 	answers shardring_internal.shard_answer[] := '{}';
 	answer shardring_internal.shard_answer;
 BEGIN
+	/* whoever is asked this is asked for more at once */
+	PERFORM shardring_internal.keep_connections();
 	FOR answer IN
 		SELECT a.* FROM shardring_internal.ask_shards(
 			ring, shardring_internal.push_targets(ring, NULL, shards),

@@ -399,7 +399,7 @@ my @grants = ('EXECUTE ON FUNCTION shardring.misplaced',
 	'EXECUTE ON FUNCTION shardring.misplaced_keys',
 	map { "EXECUTE ON FUNCTION shardring_internal.$_" } qw(ask_identities
 	  ask_rows ask_servers ask_shards clean_texts expected_names
-	  expected_shards keep_finding parse_rows push_targets query_shards require_active
+	  expected_shards keep_connections keep_finding parse_rows push_targets query_shards require_active
 	  shard_problem short_error sound_answers sound_servers stray_keys));
 on_main(q{CREATE ROLE reader LOGIN});
 on_main("GRANT $_ TO reader") foreach @grants;

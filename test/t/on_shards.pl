@@ -256,8 +256,8 @@ ok( $other->poll_query_until('postgres', q{
 my @grants = (
 	'EXECUTE ON FUNCTION shardring.on_shards',
 	map { "EXECUTE ON FUNCTION shardring_internal.$_" } qw(ask_identities
-	  ask_rows ask_servers ask_shards parse_rows push_targets query_shards
-	  require_query sound_answers sound_servers));
+	  ask_rows ask_servers ask_shards keep_connections parse_rows push_targets
+	  query_shards require_query sound_answers sound_servers));
 push @grants, map { "USAGE ON FOREIGN SERVER $_" } qw(a b c);
 on_main(q{
 	CREATE ROLE reader LOGIN;
