@@ -2,7 +2,7 @@
 """bench.py: runs all parts of the benchmark; called by run.sh."""
 import os
 
-import growth, guard, misplaced, moving, outside, routing
+import growth, guard, misplaced, moving, outside, routing, shards
 from report import Report
 from session import Session
 
@@ -22,6 +22,7 @@ def main():
     outside.measure_plproxy(report, 5000, runs)
     guard.measure(report, 5000 if quick else 20_000, runs)
     misplaced.measure(report, 1_000_000, runs)
+    shards.measure(report, runs)
     moving.measure(report, many, runs)
     moving.measure_defining(report, runs)
     growth.measure(report, keys, runs)

@@ -23,7 +23,7 @@ main()
 		settings+=("shared_preload_libraries = 'citus'")
 	start_cluster main 'jit = off' 'shared_buffers = 2GB' \
 		'max_wal_size = 8GB' 'checkpoint_timeout = 1h' 'autovacuum = off' \
-		'max_parallel_workers_per_gather = 0' 'max_connections = 200' \
+		'max_parallel_workers_per_gather = 0' 'max_connections = 300' \
 		'wal_level = minimal' 'max_wal_senders = 0' \
 		'maintenance_work_mem = 512MB' "${settings[@]}"
 	export POSTMASTER
