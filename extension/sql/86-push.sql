@@ -152,7 +152,9 @@ REVOKE EXECUTE ON FUNCTION
 /*
  * A key that goes from one shard to another must be refused by the one before
  * the other takes it.  Without guards nothing is refused anyway, and nothing
- * is taken: there the only copy of a row is elsewhere.
+ * is taken: there the only copy of a row is elsewhere.  A shard that does not
+ * answer may have guards that we do not see; when all are told at once, those
+ * that are in use already and have none speak for it.
  */
 CREATE FUNCTION shardring_internal.require_order(
 	ring text, version integer, targets text[], everywhere boolean,
@@ -162,19 +164,31 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
+	guarded boolean := EXISTS (
+		SELECT FROM unnest(answers) AS a WHERE a.guards > 0);
 	sources text[] COLLATE "C";
 	takers text[] COLLATE "C";
 	middle text COLLATE "C";
 BEGIN
-	IF NOT EXISTS (SELECT FROM unnest(answers) AS a WHERE a.guards > 0) THEN
+	IF guarded THEN
+		PERFORM shardring_internal.require_plannable(
+			ring, version, targets, answers);
+	END IF;
+	IF guarded OR NOT everywhere OR NOT EXISTS (
+		SELECT FROM unnest(answers) AS a
+		WHERE a.error IS NULL AND a.active_version IS NOT NULL)
+	THEN
+		PERFORM shardring_internal.require_known(
+			ring, version, targets, answers);
+	END IF;
+	IF NOT guarded THEN
 		RETURN;
 	END IF;
-	PERFORM shardring_internal.require_plannable(
-		ring, version, targets, answers);
 	SELECT array_agg(h.from_shard ORDER BY h.from_number),
 		array_agg(h.to_shard ORDER BY h.from_number)
 	INTO sources, takers
-	FROM shardring_internal.handovers(ring, version, everywhere, answers) AS h;
+	FROM shardring_internal.handovers(ring, version, answers) AS h
+	WHERE NOT h.guessed;
 	middle := (SELECT min(s.shard) FROM unnest(sources) AS s (shard)
 			 WHERE s.shard = ANY (takers));
 	IF middle IS NOT NULL THEN
@@ -244,47 +258,101 @@ REVOKE EXECUTE ON FUNCTION shardring_internal.require_plannable(text, integer,
 	text[], shardring_internal.shard_answer[]) FROM PUBLIC;
 
 /*
- * By what each shard has active.  One that does not answer is taken to be as
- * the map is where all are told; who names the shards knows of it.
+ * Whether a shard that does not answer, or answers with another name or none,
+ * refuses the keys by now is not known, be it among the targets or not.
  */
-CREATE FUNCTION shardring_internal.handovers(
-	ring text, version integer, everywhere boolean,
+CREATE FUNCTION shardring_internal.require_known(
+	ring text, version integer, targets text[],
 	answers shardring_internal.shard_answer[])
-RETURNS TABLE (from_shard text, from_number integer, to_shard text)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 10000 ROWS 10
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-	assumed integer := CASE WHEN everywhere
-		THEN shardring.active_version(ring) END;
+	unknown record;
+BEGIN
+	IF NOT EXISTS (SELECT FROM unnest(answers) AS a
+				   WHERE num_nonnulls(a.error, a.hint) > 0
+					   AND a.shard IS NOT NULL)
+	THEN
+		RETURN;
+	END IF;
+	SELECT h.from_shard, h.to_shard, coalesce(
+		shardring_internal.short_error(a.error, 200),
+		'shardring.shard is not set there') AS error
+	INTO unknown
+	FROM shardring_internal.handovers(ring, version, answers) AS h
+		JOIN unnest(answers) AS a ON a.shard = h.from_shard
+	WHERE h.guessed AND h.to_shard = ANY (targets COLLATE "C")
+	ORDER BY h.from_number, h.to_shard
+	LIMIT 1;
+	IF FOUND THEN
+		PERFORM shardring_internal.fail('55000', format(
+			'shard "%s" would take keys that shard "%s" may still take',
+			unknown.to_shard, unknown.from_shard),
+			detail => format('Shard "%s" has not said that it refuses them: '
+				'%s.', unknown.from_shard, unknown.error),
+			hint => format('Repeat the command when it answers.  If it is '
+				'lost for good, call shardring.activate(%L, %s) on shard '
+				'"%s" itself.', ring, version, unknown.to_shard));
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.require_known(text, integer, text[],
+	shardring_internal.shard_answer[]) IS
+	'raises when a shard that may give keys to these has not answered';
+REVOKE EXECUTE ON FUNCTION shardring_internal.require_known(text, integer,
+	text[], shardring_internal.shard_answer[]) FROM PUBLIC;
+
+/*
+ * By what each shard has active.  One that does not answer may have whatever
+ * the map, the version itself or another shard leads to expect.
+ */
+CREATE FUNCTION shardring_internal.handovers(
+	ring text, version integer, answers shardring_internal.shard_answer[])
+RETURNS TABLE (from_shard text, from_number integer, to_shard text,
+	guessed boolean)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 10000 ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $body$
 BEGIN
 	RETURN QUERY
-		WITH holder AS MATERIALIZED (
-			SELECT a.shard, a.number, CASE WHEN a.error IS NULL
-				THEN a.active_version ELSE assumed END AS active
-			FROM unnest(answers) AS a),
-		old AS MATERIALIZED (
-			SELECT v.version FROM shardring.ring_version AS v
+		WITH old AS MATERIALIZED (
+			SELECT v.version
+			FROM shardring.ring_version AS v
+				JOIN shardring.ring_version AS n
+					ON n.ring = v.ring AND n.version = handovers.version
+				JOIN shardring.ring AS r ON r.ring = v.ring
 			WHERE v.ring = handovers.ring COLLATE "C"
 				AND v.sealed_at IS NOT NULL
-				AND v.version < handovers.version
-				AND v.version IN (SELECT h.active FROM holder AS h))
-		SELECT DISTINCT h.shard, h.number, p.to_shard
+				AND v.version < n.version
+				AND (v.version IN (r.active_version, n.parent, n.base_active)
+					 OR EXISTS (SELECT FROM shardring.activation AS e
+								WHERE e.ring = v.ring
+									AND e.from_version = v.version
+									AND e.version >= n.version)
+					 OR EXISTS (SELECT FROM unnest(answers) AS a
+								WHERE a.active_version = v.version)))
+		SELECT DISTINCT a.shard, a.number, p.to_shard,
+			num_nonnulls(a.error, a.hint) > 0
 		FROM old AS o
 			CROSS JOIN LATERAL shardring.move_plan(
 				ring, o.version, handovers.version) AS p
-			JOIN holder AS h
-				ON h.shard = p.from_shard AND h.active = o.version
-		WHERE NOT EXISTS (SELECT FROM holder AS t
+			JOIN unnest(answers) AS a
+				ON a.shard = p.from_shard
+					AND (num_nonnulls(a.error, a.hint) > 0
+						 OR a.active_version = o.version)
+		WHERE NOT EXISTS (SELECT FROM unnest(answers) AS t
 						  WHERE t.shard = p.to_shard
-							  AND t.active = handovers.version);
+							  AND num_nonnulls(t.error, t.hint) = 0
+							  AND t.active_version = handovers.version);
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.handovers(
-	text, integer, boolean, shardring_internal.shard_answer[]) IS
+	text, integer, shardring_internal.shard_answer[]) IS
 	'which shards still take keys that a version gives to which others';
 REVOKE EXECUTE ON FUNCTION shardring_internal.handovers(
-	text, integer, boolean, shardring_internal.shard_answer[]) FROM PUBLIC;
+	text, integer, shardring_internal.shard_answer[]) FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.refuse_takers(
 	ring text, version integer, targets text[], sources text[], takers text[])

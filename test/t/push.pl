@@ -279,9 +279,38 @@ my ($next) = $hint =~ /: (SELECT .*?\))\. /;
 is($next,
 	q{SELECT * FROM shardring.push_version('orders', 2, ARRAY['b'], activate => true)},
 	'the hint has the next command');
+# A source that does not answer, whatever it has.
+sub refused_unknown
+{
+	my ($source, $taker, $arguments, $name) = @_;
+	my ($code, $message, $detail) =
+	  failure("SELECT shardring.push_version($arguments)");
+	is("$code $message",
+		qq{55000 shard "$taker" would take keys that shard "$source" may still take},
+		$name);
+	return $detail;
+}
+
 on_main(q{ALTER SERVER a OPTIONS (SET port '1')});
-is((failure($all))[0], '55000', 'a source that does not answer');
-on_main(q{ALTER SERVER a OPTIONS (SET port '} . $port . q{')});
+refused_unknown('a', 'c', q{'orders', 2, activate => true},
+	'a source that does not answer');
+on_main(qq{ALTER SERVER a OPTIONS (SET port '$port')});
+on_main(q{ALTER SERVER b OPTIONS (SET port '1')});
+like(refused_unknown('b', 'c', q{'orders', 2, '{c}', true},
+		'it is left out, the target first'),
+	qr/^Shard "b" has not said that it refuses them: /, 'and why');
+refused_unknown('b', 'c', q{'orders', 2, '{a,b,c}', true}, 'it is named');
+is(push_to(q{'orders', 2, '{a}', true}), 'a|t|2|', 'the other source');
+on_main(qq{ALTER SERVER b OPTIONS (SET port '$port')});
+$other->safe_psql('postgres', q{ALTER DATABASE b SET shardring.shard = 'bb'});
+like(refused_unknown('b', 'c', q{'orders', 2, '{c}', true},
+		'a source that was renamed'),
+	qr/the server is shard "bb"/, 'and its name');
+$other->safe_psql('postgres', 'ALTER DATABASE b RESET shardring.shard');
+like(refused_unknown('b', 'c', q{'orders', 2, '{c}', true},
+		'a source that says no name'),
+	qr/shardring\.shard is not set there/, 'and what is missing');
+say_who('b');
 on_main($next);
 is(push_to(q{'orders', 2, activate => true}), "a|t|2|\nb|t|2|\nc|t|2|",
 	'the sources refuse them: now the target');
@@ -289,6 +318,27 @@ is(status('orders'), join("\n", map { "$_|f|2|the map has version 1" } qw(a b c)
 	'and not in sync as long as the map is behind');
 on_main(q{SELECT shardring.activate('orders', 2)});
 is(status('orders'), join("\n", map { "$_|t|2|" } qw(a b c)), 'in sync');
+
+# Guards are only where they cannot be seen; the map may be ahead of its shards.
+on_main(q{
+	SELECT shardring.create_ring('dark');
+	SELECT shardring.add_group('dark', 'da', ARRAY['a']);
+	SELECT shardring.activate('dark')});
+push_to(q{'dark', 1, activate => true});
+guard('a', 'dark');
+on_main(q{
+	SELECT shardring.draft_version('dark');
+	SELECT shardring.add_group('dark', 'dc', ARRAY['c']);
+	SELECT shardring.activate('dark', 2);
+	ALTER SERVER a OPTIONS (SET port '1')});
+refused_unknown('a', 'c', "'dark', 2, $_", "the only guard is not seen: $_")
+  for q{'{c}', true}, 'activate => true';
+is(push_to(q{'dark', 2, '{c}'}), 'c|t||', 'inactive it is pushed');
+is($other->safe_psql('c', q{SELECT shardring.activate('dark', 2)}),
+	'2', 'and by hand it is activated');
+on_main(qq{ALTER SERVER a OPTIONS (SET port '$port')});
+is(push_to(q{'dark', 2, activate => true}), "a|t|2|\nc|t|2|",
+	'it answers again');
 
 # a shard that was left behind, by a version that is not here any more
 on_main(q{
