@@ -242,6 +242,12 @@ is($node->safe_psql('postgres', 'SELECT rejoin_cooldown FROM shardring.ring'),
 is(columns($node), '1|1|2|infinity|2', 'but to nothing that a move needs');
 is( sqlstate_of($node, 'postgres', "INSERT INTO held VALUES ($leaves)"),
 	'SR001', 'so the key is still refused');
+my $document = $map->safe_psql('postgres',
+	"SELECT shardring.export_version('r', 2)");
+is( $node->safe_psql('postgres', 'SELECT v.active_version, v.error'
+		  . " FROM shardring.receive_version('$document', true) AS v"),
+	'1|ring "r" is moving from version 1 to version 2',
+	'and a push does not activate');
 $node->safe_psql('postgres', 'SELECT ' . move_step('activate', 2));
 $node->safe_psql('postgres', 'SELECT ' . move_step('clear', 2));
 $map->safe_psql('postgres', 'UPDATE shardring.ring SET rejoin_cooldown = \'0\'');
