@@ -50,7 +50,7 @@ CREATE AGGREGATE shardring_internal.homes(
 (
 	SFUNC = shardring_internal.homes_add,
 	STYPE = internal,
-	SSPACE = 4096,
+	SSPACE = 131072,
 	FINALFUNC = shardring_internal.homes_names,
 	COMBINEFUNC = shardring_internal.homes_combine,
 	SERIALFUNC = shardring_internal.homes_serialize,
@@ -74,7 +74,7 @@ CREATE AGGREGATE shardring_internal.homes(
 (
 	SFUNC = shardring_internal.homes_add,
 	STYPE = internal,
-	SSPACE = 4096,
+	SSPACE = 131072,
 	FINALFUNC = shardring_internal.homes_names,
 	COMBINEFUNC = shardring_internal.homes_combine,
 	SERIALFUNC = shardring_internal.homes_serialize,
@@ -98,7 +98,7 @@ CREATE AGGREGATE shardring_internal.homes(
 (
 	SFUNC = shardring_internal.homes_add,
 	STYPE = internal,
-	SSPACE = 4096,
+	SSPACE = 131072,
 	FINALFUNC = shardring_internal.homes_names,
 	COMBINEFUNC = shardring_internal.homes_combine,
 	SERIALFUNC = shardring_internal.homes_serialize,

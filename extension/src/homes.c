@@ -20,9 +20,14 @@
 
 #include "ring/md5_lanes.h"
 
-/* So many keys wait, and of text so many bytes; a longer key does not. */
-#define WAITING			(16 * MD5_LANES)
-#define WAITING_BYTES	(WAITING * 32)
+/*
+ * So many numbers wait, or texts, with so many bytes; a longer text does not.
+ * To place keys drives out of the first cache what reading a table has there,
+ * which is why it is done so seldom.
+ */
+#define WAITING			(512 * MD5_LANES)
+#define WAITING_TEXTS	(64 * MD5_LANES)
+#define WAITING_BYTES	(32 * WAITING_TEXTS)
 
 typedef struct Homes
 {
@@ -34,8 +39,8 @@ typedef struct Homes
 	int			nwaiting;
 	bool		are_numbers;	/* not spelled yet */
 	int64		numbers[WAITING];
-	const unsigned char *keys[WAITING];
-	size_t		lens[WAITING];
+	const unsigned char *keys[WAITING_TEXTS];
+	size_t		lens[WAITING_TEXTS];
 	size_t		used;
 	unsigned char bytes[WAITING_BYTES];
 } Homes;
@@ -44,10 +49,10 @@ static Datum homes_add(FunctionCallInfo fcinfo, KeyType type);
 static Homes *homes_begin(FunctionCallInfo fcinfo, text *name, int32 version,
 						  bool are_numbers);
 static void homes_wait(Homes *homes, const char *bytes, size_t len);
-static void homes_spell(Homes *homes);
 static void homes_settle(Homes *homes);
 static void homes_hash(Homes *homes, HashKind hash,
 					   uint32 positions[WAITING]);
+static void homes_spell(Homes *homes, int first, int n);
 static void homes_count(Homes *homes, const KeyBytes *key);
 static Homes *homes_argument(FunctionCallInfo fcinfo, int argument);
 
@@ -265,7 +270,8 @@ homes_begin(FunctionCallInfo fcinfo, text *name, int32 version,
 static void
 homes_wait(Homes *homes, const char *bytes, size_t len)
 {
-	if (homes->nwaiting == WAITING || len > WAITING_BYTES - homes->used)
+	if (homes->nwaiting == WAITING_TEXTS ||
+		len > WAITING_BYTES - homes->used)
 		homes_settle(homes);
 	memcpy(homes->bytes + homes->used, bytes, len);
 	homes->keys[homes->nwaiting] = homes->bytes + homes->used;
@@ -280,34 +286,14 @@ static void
 homes_settle(Homes *homes)
 {
 	const Ring *ring = homes->site->memo.ring;
-	uint32		positions[WAITING];
-	uint32		shards[WAITING];
+	uint32		places[WAITING];
 
-	if (homes->are_numbers)
-		homes_spell(homes);
-	homes_hash(homes, ring->hash, positions);
-	ring_locate_shards(ring, positions, homes->nwaiting, shards);
+	homes_hash(homes, ring->hash, places);
+	ring_locate_shards(ring, places, homes->nwaiting, places);
 	for (int i = 0; i < homes->nwaiting; i++)
-		homes->counts[shards[i]]++;
+		homes->counts[places[i]]++;
 	homes->nwaiting = 0;
 	homes->used = 0;
-}
-
-/*
- * Makes numbers that wait keys that do.
- */
-static void
-homes_spell(Homes *homes)
-{
-	StaticAssertStmt(WAITING_BYTES >= WAITING * (MAXINT8LEN + 1),
-					 "numbers have room");
-	for (int i = 0; i < homes->nwaiting; i++)
-	{
-		unsigned char *digits = homes->bytes + i * (MAXINT8LEN + 1);
-
-		homes->keys[i] = digits;
-		homes->lens[i] = pg_lltoa(homes->numbers[i], (char *) digits);
-	}
 }
 
 /*
@@ -318,17 +304,39 @@ homes_hash(Homes *homes, HashKind hash, uint32 positions[WAITING])
 {
 	int			n = homes->nwaiting;
 
-	if (hash != HASH_MD5)
-	{
-		for (int i = 0; i < n; i++)
-			positions[i] = key_bytes_position(
-						hash, (const char *) homes->keys[i], homes->lens[i]);
-		return;
-	}
-	/* lanes that are left over get empty keys */
-	memset(homes->lens + n, 0, (WAITING - n) * sizeof(size_t));
 	for (int i = 0; i < n; i += MD5_LANES)
-		md5_lanes(homes->keys + i, homes->lens + i, positions + i);
+	{
+		int			at = homes->are_numbers ? 0 : i;
+		int			lanes = Min(n - i, MD5_LANES);
+
+		if (homes->are_numbers)
+			homes_spell(homes, i, lanes);
+		/* lanes that are left over get empty keys */
+		for (int j = lanes; j < MD5_LANES; j++)
+			homes->lens[at + j] = 0;
+		if (hash == HASH_MD5)
+			md5_lanes(homes->keys + at, homes->lens + at, positions + i);
+		else
+			for (int j = 0; j < lanes; j++)
+				positions[i + j] = key_bytes_position(
+									hash, (const char *) homes->keys[at + j],
+									homes->lens[at + j]);
+	}
+}
+
+/*
+ * Makes numbers that wait, from the first one on, the first keys.
+ */
+static void
+homes_spell(Homes *homes, int first, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		unsigned char *digits = homes->bytes + i * (MAXINT8LEN + 1);
+
+		homes->keys[i] = digits;
+		homes->lens[i] = pg_lltoa(homes->numbers[first + i], (char *) digits);
+	}
 }
 
 /*

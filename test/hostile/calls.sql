@@ -3,18 +3,18 @@
 --	combinations of their values; for more, every pair of arguments with all
 --	combinations of theirs and what is usual in the other places.
 
-CREATE VIEW hostile.argument AS
-SELECT p.oid AS function, a.n, a.type::regtype,
-	CASE WHEN p.provariadic <> 0 AND a.n = p.pronargs THEN 'VARIADIC ' ELSE ''
-	END AS prefix, p.proargnames[a.n] AS name, p.pronargs AS arguments
-FROM pg_proc p, unnest(p.proargtypes::oid[]) WITH ORDINALITY a (type, n)
-WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[]);
-
 -- SQL has no value of type internal: only aggregates call such functions.
 CREATE VIEW hostile.function AS
 SELECT p.* FROM pg_proc p
 WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[])
 	AND 'internal'::regtype <> ALL (p.proargtypes);
+
+CREATE VIEW hostile.argument AS
+SELECT p.oid AS function, a.n, a.type::regtype,
+	CASE WHEN p.provariadic <> 0 AND a.n = p.pronargs THEN 'VARIADIC ' ELSE ''
+	END AS prefix, p.proargnames[a.n] AS name, p.pronargs AS arguments
+FROM hostile.function p,
+	unnest(p.proargtypes::oid[]) WITH ORDINALITY a (type, n);
 
 CREATE VIEW hostile.choice AS
 SELECT a.function, a.n, a.arguments,

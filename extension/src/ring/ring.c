@@ -97,7 +97,8 @@ ring_locate(const Ring *ring, uint32_t position, RingPlace *place)
 }
 
 /*
- * The shards of many positions.  The ring must have arcs.
+ * The shards of many positions, which they may take the place of.  The ring
+ * must have arcs.
  *
  * What ring_locate does for each, but without branches that the processor
  * would guess wrong, so that it looks for several positions at once: half the
