@@ -185,8 +185,7 @@ FROM unnest(ARRAY[
 		FROM unnest('{x,y}'::text[]) WITH ORDINALITY AS u (s, i))$$),
 	('shardring_internal.table_answer[]', NULL, false, $$NULL$$),
 	('shardring_internal.table_answer[]', NULL, false, $$'{}'$$),
-	('shardring_internal.table_answer[]', NULL, false, $$'{NULL,"(,,,,,,,,,,)"}'$$)
-	('shardring_internal.table_answer[]', NULL, false, $$'{NULL,"(,,,,,,,,,)"}'$$),
+	('shardring_internal.table_answer[]', NULL, false, $$'{NULL,"(,,,,,,,,,,)"}'$$),
 	('oid', NULL, true, $$'hostile.x'::regclass$$),
 	('oid', NULL, false, $$NULL$$),
 	('oid', NULL, false, $$0$$),
@@ -220,8 +219,7 @@ FROM unnest(ARRAY[
 			::shardring_internal.finding]$$),
 	('shardring_internal.finding[]', NULL, false, $$NULL$$),
 	('shardring_internal.finding[]', NULL, false, $$'{}'$$),
-	('shardring_internal.finding[]', NULL, false, $$'{NULL,"(,,,,,,)"}'$$)
-	('shardring_internal.table_answer[]', NULL, false, $$'{NULL,"(,,,,,,,,,)"}'$$),
+	('shardring_internal.finding[]', NULL, false, $$'{NULL,"(,,,,,,)"}'$$),
 	('shardring_internal.pair_count[]', NULL, true, $$(
 		SELECT array_agg(ROW(s, s, 'y', 9223372036854775807, 9223372036854775807,
 			1, nullif(s, 'x'))::shardring_internal.pair_count)
