@@ -10,7 +10,7 @@
 CREATE FUNCTION shardring.misplaced(
 	ring text, only_relation text DEFAULT NULL)
 RETURNS TABLE (shard text, relation text, belongs_to text, rows bigint,
-	error text)
+	moving bigint, error text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
@@ -21,8 +21,8 @@ DECLARE
 	found bigint := 0;
 	unknown bigint := 0;
 BEGIN
-	FOR shard, relation, belongs_to, rows, error IN
-		SELECT q.shard, c.relation, c.belongs_to, n.rows,
+	FOR shard, relation, belongs_to, rows, moving, error IN
+		SELECT q.shard, c.relation, c.belongs_to, n.rows, n.moving,
 			coalesce(q.error, c.error, CASE WHEN n.rows IS NULL
 				THEN 'the answer is not that of a shard' END)
 		FROM shardring_internal.query_shards(answers,
@@ -35,7 +35,10 @@ BEGIN
 				AS c (relation, belongs_to, error)
 			CROSS JOIN LATERAL (SELECT
 				CASE WHEN q."row" ->> 'rows' ~ '^[0-9]{1,18}$'
-					THEN (q."row" ->> 'rows')::bigint END) AS n (rows)
+					THEN (q."row" ->> 'rows')::bigint END,
+				CASE WHEN q."row" ->> 'moving' ~ '^[0-9]{1,18}$'
+					THEN (q."row" ->> 'moving')::bigint END)
+				AS n (rows, moving)
 	LOOP
 		found := found + coalesce(rows, 0);
 		unknown := unknown + (error IS NOT NULL)::integer;

@@ -14,7 +14,8 @@
 CREATE FUNCTION shardring.misplaced_here(
 	ring text, version integer, only_relation text DEFAULT NULL,
 	expected_shards jsonb DEFAULT NULL)
-RETURNS TABLE (relation text, belongs_to text, rows bigint, error text)
+RETURNS TABLE (relation text, belongs_to text, rows bigint, moving bigint,
+	error text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET row_security = off
@@ -33,13 +34,13 @@ BEGIN
 		BEGIN
 			RETURN QUERY
 				SELECT guarded.relation::text, c.belongs_to, c.rows,
-					NULL::text
+					c.moving, NULL::text
 				FROM shardring_internal.count_misplaced(ring, version,
 					guarded.relation, guarded.key_column, here) AS c;
 		EXCEPTION
 			WHEN OTHERS THEN
 				RETURN QUERY SELECT guarded.relation::text, NULL::text,
-					NULL::bigint, SQLERRM;
+					NULL::bigint, NULL::bigint, SQLERRM;
 		END;
 	END LOOP;
 END
@@ -113,30 +114,64 @@ $body$;
 COMMENT ON FUNCTION shardring_internal.guarded_here(text, text) IS
 	'the guarded tables of a ring with their key columns, at least one';
 
-/* One pass, in which every key is hashed once, by workers too. */
+/*
+ * One pass, in which every key is hashed once, by workers too; while the ring
+ * moves, three times.
+ */
 CREATE FUNCTION shardring_internal.count_misplaced(
 	ring text, version integer, relation regclass, key_column name,
 	here text[])
-RETURNS TABLE (belongs_to text, rows bigint)
+RETURNS TABLE (belongs_to text, rows bigint, moving bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
+DECLARE
+	key text := shardring_internal.key_expression(relation, key_column);
+	filter text := shardring_internal.is_moving(ring, relation, key_column);
 BEGIN
 	PERFORM shardring_internal.refuse_null(
 		'relation', relation::text, 'key_column', key_column);
 	RETURN QUERY EXECUTE format(
-		'SELECT h.homes[i], h.homes[i + 1]::bigint '
-		'FROM (SELECT shardring_internal.homes($1, $2, %s) AS homes '
-		'FROM %s) AS h '
+		'SELECT h.homes[i], h.homes[i + 1]::bigint - n.moving, n.moving '
+		'FROM (SELECT shardring_internal.homes($1, $2, %1$s) AS homes, '
+		'%2$s AS moving '
+		'FROM %3$s) AS h '
 		'CROSS JOIN generate_series(1, cardinality(h.homes), 2) AS i '
+		'CROSS JOIN LATERAL (SELECT coalesce(max(h.moving[j + 1]::bigint), 0) '
+		'FROM generate_series(1, cardinality(h.moving), 2) AS j '
+		'WHERE h.moving[j] = h.homes[i]) AS n (moving) '
 		'WHERE (h.homes[i] = ANY ($3)) IS NOT TRUE ORDER BY 1',
-		shardring_internal.key_expression(relation, key_column), relation)
+		key, CASE WHEN filter = 'false' THEN 'NULL::text[]' ELSE format(
+			'shardring_internal.homes($1, $2, %s) FILTER (WHERE %s)', key,
+			filter) END, relation)
 	USING ring, version, here;
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.count_misplaced(
 	text, integer, regclass, name, text[]) IS
 	'counts rows that belong elsewhere by where they belong; NULL: nowhere';
+
+/*
+ * A row of a move that is under way is on one of its two shards: it has come
+ * early, or has not been deleted yet.
+ */
+CREATE FUNCTION shardring_internal.is_moving(
+	ring text, relation regclass, key_column name)
+RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT coalesce((
+		SELECT format('(shardring_internal.is_among($1, %1$s, %2$s, $3) '
+			'OR shardring_internal.is_among($1, %1$s, %3$s, $3))',
+			shardring_internal.key_expression(
+				is_moving.relation, is_moving.key_column),
+			r.moving_from, r.moving_to)
+		FROM shardring.ring AS r
+		WHERE r.ring = is_moving.ring COLLATE "C"
+			AND r.moving_to IS NOT NULL), 'false');
+END;
+COMMENT ON FUNCTION shardring_internal.is_moving(text, regclass, name) IS
+	'SQL for whether a row is on a shard of a move; $1: ring, $3: names here';
 
 CREATE FUNCTION shardring_internal.home_expression(
 	relation regclass, key_column name)
@@ -206,7 +241,8 @@ BEGIN
 	FROM shardring_internal.guarded_here(ring, relation) AS g;
 	RETURN QUERY EXECUTE format(
 		'SELECT DISTINCT k.key::pg_catalog.text COLLATE "C", k.belongs_to '
-		'FROM (SELECT %1$s AS key, %2$s AS belongs_to FROM %3$s WHERE %4$s) '
+		'FROM (SELECT %1$s AS key, %2$s AS belongs_to FROM %3$s WHERE %4$s '
+		'AND (%5$s) IS NOT TRUE) '
 		'AS k ORDER BY 1 LIMIT $4',
 		shardring_internal.key_expression(
 			guarded.relation, guarded.key_column),
@@ -214,7 +250,9 @@ BEGIN
 			guarded.relation, guarded.key_column),
 		guarded.relation,
 		shardring_internal.is_elsewhere(
-			guarded.relation, guarded.key_column))
+			guarded.relation, guarded.key_column),
+		shardring_internal.is_moving(
+			ring, guarded.relation, guarded.key_column))
 	USING ring, version, shardring_internal.names_here(expected_shards),
 		max_keys;
 END

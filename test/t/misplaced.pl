@@ -42,8 +42,8 @@ sub misplaced
 {
 	my ($more) = @_;
 	$more //= '';
-	return on_main(qq{SELECT m.* FROM shardring.misplaced('orders'$more)
-		AS m});
+	return on_main(qq{SELECT m.shard, m.relation, m.belongs_to, m.rows, m.error
+		FROM shardring.misplaced('orders'$more) AS m});
 }
 
 sub misplaced_keys
@@ -416,7 +416,8 @@ append_to_file($other->data_dir . '/pg_hba.conf',
 	"local all reader scram-sha-256\n$hba");
 $other->reload;
 my $as_reader = 'SET SESSION AUTHORIZATION reader; ';
-my $count = q{SELECT m.* FROM shardring.misplaced('orders') AS m};
+my $count = q{SELECT m.shard, m.relation, m.belongs_to, m.rows, m.error
+	FROM shardring.misplaced('orders') AS m};
 my $list = q{SELECT m.* FROM shardring.misplaced_keys('orders', 'public.big')
 	AS m};
 is(on_main($as_reader . $count), $before, 'a reader counts');
@@ -447,8 +448,9 @@ on('c', q{
 	CREATE OR REPLACE FUNCTION shardring.misplaced_here(ring text,
 		version integer, only_relation text DEFAULT NULL,
 		expected_shards jsonb DEFAULT NULL)
-	RETURNS TABLE (relation text, belongs_to text, rows bigint, error text)
-	LANGUAGE sql AS $$ SELECT E'x\ny', 'a', -1, NULL $$;
+	RETURNS TABLE (relation text, belongs_to text, rows bigint,
+		moving bigint, error text)
+	LANGUAGE sql AS $$ SELECT E'x\ny', 'a', -1, 0, NULL $$;
 	CREATE OR REPLACE FUNCTION shardring.misplaced_keys_here(ring text,
 		version integer, relation text, max_keys integer,
 		expected_shards jsonb DEFAULT NULL)
