@@ -13,6 +13,7 @@
 
 #include "catalog/pg_foreign_server.h"
 #include "miscadmin.h"
+#include "replication/message.h"
 #include "storage/latch.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
@@ -143,6 +144,17 @@ compat_create_wait_set(int n)
 	return CreateWaitEventSet(CurrentResourceOwner, n);
 #else
 	return CreateWaitEventSet(CurrentMemoryContext, n);
+#endif
+}
+
+/* An empty logical message outside of any transaction.  17 can flush it. */
+static inline XLogRecPtr
+compat_emit_message(const char *prefix)
+{
+#if PG_VERSION_NUM >= 170000
+	return LogLogicalMessage(prefix, "", 0, false, true);
+#else
+	return LogLogicalMessage(prefix, "", 0, false);
 #endif
 }
 

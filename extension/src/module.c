@@ -5,6 +5,7 @@
  * Nothing that costs time happens here: libcrypto is opened by the first
  * hash, tables are read by the first call.
  */
+#include "remote_address.h"
 #include "this_shard.h"
 
 #include "utils/guc.h"
@@ -32,6 +33,7 @@ _PG_init(void)
 							 GUC_DISALLOW_IN_FILE,
 							 NULL, NULL, NULL);
 	this_shard_init();
+	remote_address_init();
 	DefineCustomIntVariable("shardring.remote_timeout",
 							"How long each shard may take to answer.",
 							"For shard_status, probe and push_version.",

@@ -8,7 +8,9 @@
  *	  count;
  *	- a role that is not superuser must supply a password, and the server must
  *	  have asked for it (which remote.c looks at): else it would get in as the
- *	  user that runs this server.  These are the two rules of dblink.
+ *	  user that runs this server.  These are the two rules of dblink;
+ *	- how this server logs in as a subscriber is a setting that everybody can
+ *	  read, so it has no secret, only the way to one.
  */
 #include "remote_address.h"
 
@@ -20,14 +22,92 @@
 #include "libpq-fe.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/syscache.h"
 
+static bool check_subscriber(char **value, void **extra, GucSource source);
+static const char *refused_option(const PQconninfoOption *options);
 static List *mapping_options(Oid server);
 static void add_options(RemoteAddress *address, List *options,
 						bool (*counts) (const char *keyword));
 static bool is_server_option(const char *keyword);
 static bool is_mapping_option(const char *keyword);
 static const PQconninfoOption *known_option(const char *keyword);
+
+PG_FUNCTION_INFO_V1(shardring_subscriber);
+
+static char *setting_subscriber;
+
+/*
+ * Called once, when the library is loaded.
+ */
+void
+remote_address_init(void)
+{
+	DefineCustomStringVariable("shardring.subscriber",
+							   "How subscriptions of a move log in.",
+							   "A connection string without an address and "
+							   "without a password, such as \"user=mover "
+							   "passfile=/path\".",
+							   &setting_subscriber, "", PGC_SUSET, 0,
+							   check_subscriber, NULL, NULL);
+}
+
+/*
+ * subscriber(): the setting, which is unknown, or was not checked, in a
+ * session that has not loaded the library.
+ */
+Datum
+shardring_subscriber(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(setting_subscriber));
+}
+
+/*
+ * A connection string of which every part may be known to all.
+ */
+static bool
+check_subscriber(char **value, void **extra, GucSource source)
+{
+	char	   *error = NULL;
+	PQconninfoOption *options = PQconninfoParse(*value, &error);
+	const char *refused = NULL;
+
+	if (options == NULL)
+		GUC_check_errdetail("%s", error != NULL ?
+							remote_clean_message(error) : "Out of memory.");
+	else
+		refused = refused_option(options);
+	if (refused != NULL)
+		GUC_check_errdetail("Option \"%s\" does not belong there.", refused);
+	PQfreemem(error);
+	PQconninfoFree(options);
+	return options != NULL && refused == NULL;
+}
+
+/*
+ * The name of an option that is set and is an address or a secret, or NULL.
+ * libpq marks its secrets.
+ */
+static const char *
+refused_option(const PQconninfoOption *options)
+{
+	static const char *const address[] = {"host", "hostaddr", "port",
+	"dbname"};
+
+	for (; options->keyword != NULL; options++)
+	{
+		if (options->val == NULL)
+			continue;
+		if (strchr(options->dispchar, '*') != NULL)
+			return options->keyword;
+		for (int i = 0; i < lengthof(address); i++)
+			if (strcmp(options->keyword, address[i]) == 0)
+				return address[i];
+	}
+	return NULL;
+}
 
 /*
  * The address of a foreign server as libpq's connection string, without

@@ -33,6 +33,7 @@ extern char *remote_clean_message(const char *message);
 extern const char *remote_find_address(const char *server_name,
 									   RemoteAddress *address);
 extern char *remote_connect_string(const char *server_name);
+extern void remote_address_init(void);
 extern void remote_add_option(RemoteAddress *address, const char *keyword,
 							  const char *value);
 
