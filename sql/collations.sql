@@ -144,7 +144,14 @@ FROM (VALUES
 	('shardring_internal.finding[]', NULL, ARRAY[(
 		SELECT array_agg(ROW('error', s, i, s, s, s, s)::shardring_internal.finding)::text
 		FROM unnest('{s,S,t}'::text[]) WITH ORDINALITY AS u (s, i))]),
-	('oid', NULL, ARRAY['collations.keys'::regclass::oid::text])
+	('oid', NULL, ARRAY['collations.keys'::regclass::oid::text]),
+	('pg_lsn', NULL, '{0/0}'),
+	('shardring.ring', NULL, ARRAY[(SELECT r::text FROM shardring.ring AS r)]),
+	('shardring_internal.row_move', NULL, ARRAY[
+		(jsonb_populate_record(NULL::shardring_internal.row_move, jsonb_build_object(
+			'ring', 'r', 'move', 1, 'program', 'move', 'from_version', 1, 'to_version', 2,
+			'state', 'new', 'phase', 'push', 'wanted', 'ready', 'token', 1,
+			'options', '{}'::jsonb, 'attempts', 0, 'failures', 0, 'stuck', false)))::text])
 	) AS l (type, argument, list), unnest(l.list) AS v (value);
 
 -- The ways to pass them: as literals and from columns of a table, as they are
@@ -164,7 +171,9 @@ SELECT p.oid AS function, p.proname, a.n, p.pronargs, a.type::regtype,
 FROM pg_proc AS p, unnest(p.proargtypes::oid[]) WITH ORDINALITY AS a (type, n)
 WHERE p.pronamespace = ANY ('{shardring,shardring_internal}'::regnamespace[])
 	-- SQL has no value of that type: only aggregates call them
-	AND 'internal'::regtype <> ALL (p.proargtypes);
+	AND 'internal'::regtype <> ALL (p.proargtypes)
+	-- they commit, and no rollback undoes what makes or reads the WAL
+	AND p.prokind <> 'p' AND p.proname NOT IN ('make_slot', 'sent_to_all');
 CREATE VIEW choice AS
 SELECT a.*, v.n AS value, w.way, a.prefix || CASE
 	WHEN a.collatable AND w.kind = 'column' THEN format('(SELECT w.%I FROM %I AS w WHERE w.n = %s)', a.type, w.way, v.n)
@@ -211,7 +220,7 @@ FROM (SELECT to_jsonb(t) FROM shardring.ring AS t
 CREATE FUNCTION outcome(call text, OUT result text, OUT state text)
 LANGUAGE plpgsql SET search_path = collations AS $$
 BEGIN
-	EXECUTE format('SELECT regexp_replace(jsonb_agg(to_jsonb(c) - ''{created_at,sealed_at,failed_at,round_trip}''::text[])::text, ''"round_trip": "[^"]*"'', '''', ''g'') FROM (%s) AS c', call)
+	EXECUTE format('SELECT regexp_replace(jsonb_agg(to_jsonb(c) - ''{created_at,sealed_at,failed_at,round_trip,started_at,state_since,token}''::text[])::text, ''"round_trip": "[^"]*"'', '''', ''g'') FROM (%s) AS c', call)
 	INTO result;
 	SELECT s.state INTO state FROM state AS s;
 	RAISE EXCEPTION USING ERRCODE = 'UNDO0';

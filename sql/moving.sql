@@ -13,11 +13,13 @@ SELECT shardring.add_guard('größe', 'orders', 'customer');
 
 -- a step of the map: what it is told of versions, and what is added
 CREATE FUNCTION pg_temp.step(step text, token bigint, more jsonb DEFAULT '{}') RETURNS jsonb LANGUAGE sql AS $$
-	SELECT shardring.move_step('größe', step, token,
+	SELECT a || jsonb_strip_nulls(jsonb_build_object(
+			'lsn', a ->> 'lsn' > '', 'back_lsn', a ->> 'back_lsn' > ''))
+	FROM shardring.move_step('größe', step, token,
 		(SELECT jsonb_build_object('from_version', 1, 'to_version', 2,
 			'from_fingerprint', max(fingerprint) FILTER (WHERE version = 1),
 			'to_fingerprint', max(fingerprint) FILTER (WHERE version = 2))
-		 FROM shardring.ring_version WHERE ring = 'größe') || more);
+		 FROM shardring.ring_version WHERE ring = 'größe') || more) AS a;
 $$;
 CREATE VIEW columns AS SELECT active_version AS active, moving_from AS "from", moving_to AS "to",
 	CASE WHEN closed_until < 'infinity' THEN 'lease of ' || round(extract(epoch FROM closed_until - clock_timestamp())) || ' s' ELSE closed_until::text END AS closed,

@@ -77,7 +77,10 @@ $body$;
 COMMENT ON FUNCTION shardring_internal.without_move(shardring.ring) IS
 	'the row of a ring that does not move';
 
-/* Versions: only these are meant; NULL: the whole ring. */
+/*
+ * Versions: only these are meant; NULL: the whole ring.  The map knows more of
+ * a move than a shard.
+ */
 CREATE FUNCTION shardring_internal.refuse_moving(
 	ours shardring.ring, versions integer[] DEFAULT NULL)
 RETURNS void
@@ -85,6 +88,10 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
+	PERFORM shardring_internal.refuse_driven(m)
+	FROM shardring_internal.current_move(ours.ring) AS m
+	WHERE m.ring IS NOT NULL
+		AND coalesce(versions && ARRAY[m.from_version, m.to_version], true);
 	IF ours.moving_to IS NULL
 		OR NOT versions && ARRAY[ours.moving_from, ours.moving_to]
 	THEN
@@ -101,14 +108,9 @@ BEGIN
 			WHEN ours.closed_until > clock_timestamp()
 			THEN 'Keys that leave this shard are not written here now.'
 			ELSE 'All keys are written where they were.' END,
-		hint => CASE
-			WHEN ours.active_version = ours.moving_to
-			THEN format('On the map: SELECT * FROM '
-				'shardring.switch_fenced(%L, %s);', ours.ring, ours.moving_to)
-			ELSE format('On the map: SELECT * FROM '
-				'shardring.switch_fenced(%L, %s); or, to go back, '
-				'SELECT * FROM shardring.unfence(%1$L);', ours.ring,
-				ours.moving_to) END);
+		hint => format(
+			'On the map: SELECT * FROM shardring.cluster_status(%L);',
+			ours.ring));
 END
 $body$;
 COMMENT ON FUNCTION

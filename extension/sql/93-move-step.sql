@@ -28,18 +28,34 @@ BEGIN
 	PERFORM shardring_internal.require_expected(document -> 'expected_shards');
 	IF step = 'settle' THEN
 		RETURN shardring_internal.step_settle(ring, token, document);
+	ELSIF step = 'slot' THEN
+		RETURN shardring_internal.step_slot(ring, token, document);
+	ELSIF step = 'watch' THEN
+		RETURN shardring_internal.step_watch(ring, token, document);
+	ELSIF step = 'digest' THEN
+		RETURN shardring_internal.step_digest(ring, token, document);
+	ELSIF step = 'drain' THEN
+		RETURN shardring_internal.step_drain(ring, token, document);
 	END IF;
 	ours := shardring_internal.take_token(ring, token);
+	IF step = ANY ('{publish,subscribe,start,resume}') THEN
+		PERFORM shardring_internal.step_make_streams(ours, step, document);
+	ELSIF step = ANY ('{unsubscribe,unslot,unpublish}') THEN
+		PERFORM shardring_internal.step_drop_streams(ours, step, document);
+	END IF;
 	ours := CASE step
-		WHEN 'take' THEN ours
 		WHEN 'set' THEN shardring_internal.step_set(ours, document)
 		WHEN 'close' THEN shardring_internal.step_close(ours, document)
 		WHEN 'lift' THEN shardring_internal.step_lift(ours, document)
 		WHEN 'activate' THEN shardring_internal.step_activate(ours, document)
-		WHEN 'clear' THEN shardring_internal.step_clear(ours, document) END;
+		WHEN 'clear' THEN shardring_internal.step_clear(ours, document)
+		ELSE ours END;
 	PERFORM shardring_internal.change_ring(ours);
 	RETURN shardring_internal.move_facts(ours)
 		|| CASE step WHEN 'take' THEN shardring_internal.shard_facts(ring)
+			WHEN 'subscribe' THEN shardring_internal.step_watch(
+				ring, token, document)
+			WHEN 'delete' THEN shardring_internal.step_delete(ours, document)
 		ELSE '{}' END;
 END
 $body$;
@@ -64,7 +80,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-	known text[] := '{take,set,close,settle,lift,activate,clear}';
+	known text[] := '{take,set,close,settle,lift,activate,clear,publish,'
+		'slot,subscribe,start,resume,watch,digest,drain,unsubscribe,'
+		'unslot,unpublish,delete}';
 	name text;
 BEGIN
 	IF step COLLATE "C" <> ALL (known) THEN
@@ -231,8 +249,7 @@ BEGIN
 	RETURN jsonb_build_object(
 		'shard', here.shard, 'system_identifier', here.system_identifier,
 		'database_oid', here.database_oid::bigint,
-		'timeline', ('x' || left(pg_walfile_name(
-			pg_current_wal_insert_lsn()), 8))::bit(32)::integer,
+		'timeline', shardring_internal.wal_timeline(),
 		'versions', (
 			SELECT coalesce(jsonb_object_agg(v.version, v.fingerprint), '{}')
 			FROM shardring.ring_version AS v

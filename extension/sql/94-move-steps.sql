@@ -165,6 +165,10 @@ BEGIN
 	PERFORM shardring_internal.require_in_move(ours, document);
 	target := shardring_internal.require_row(ours.ring, ours.moving_to);
 	PERFORM shardring_internal.require_intact(target);
+	PERFORM shardring_internal.stop_stream(s.name)
+	FROM shardring_internal.streams_here(
+		ours.ring, document, 'subscriber') AS s;
+	ours.back_lsn := pg_current_wal_insert_lsn();
 	PERFORM shardring_internal.write_history(
 		ours, target.version, shardring_internal.moved_share(
 			ours.ring, ours.moving_from, ours.moving_to));
@@ -220,7 +224,9 @@ AS $body$
 DECLARE
 	timeout interval := coalesce(
 		shardring_internal.step_interval(document, 'timeout'), '1 min');
+	deadline timestamptz := clock_timestamp() + timeout;
 	writers record;
+	stream record;
 BEGIN
 	IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
 		PERFORM shardring_internal.fail('25001',
@@ -231,11 +237,14 @@ BEGIN
 	FROM shardring_internal.wait_for_writers(
 		ARRAY(SELECT g.relation FROM shardring_internal.guards(ring) AS g),
 		timeout) AS w;
+	SELECT t.* INTO STRICT stream
+	FROM shardring_internal.sent_to_all(ring, document, deadline) AS t;
 	RETURN shardring_internal.move_facts(
 			shardring_internal.require_token(ring, token, document))
 		|| jsonb_build_object(
 			'settled', cardinality(writers.pids) = 0
 				AND cardinality(writers.prepared) = 0,
+			'lsn', stream.lsn, 'sent', stream.sent,
 			'pids', writers.pids,
 			'prepared', ARRAY(
 				SELECT p.gid FROM pg_prepared_xacts AS p

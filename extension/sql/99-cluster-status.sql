@@ -11,6 +11,7 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
 	ours shardring.ring := shardring_internal.require_ring(ring);
+	m shardring_internal.row_move := shardring_internal.current_move(ring);
 BEGIN
 	RETURN QUERY
 		SELECT ours.active_version,
@@ -22,8 +23,9 @@ BEGIN
 			format('%s of %s',
 				   count(*) FILTER (WHERE d.shard IS NULL AND d.in_sync),
 				   count(*) FILTER (WHERE d.shard IS NULL)),
-			CASE WHEN max(d.active_version)
-				> coalesce(ours.active_version, 0)
+			CASE WHEN m.ring IS NOT NULL
+				THEN format('%s to %s: %s', m.program, m.to_version, m.state)
+				WHEN max(d.active_version) > coalesce(ours.active_version, 0)
 				THEN format('switch to %s: %s of %s', max(d.active_version),
 					count(*) FILTER (WHERE d.shard IS NOT NULL
 									 AND d.active_version = d.newest),

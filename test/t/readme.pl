@@ -173,15 +173,16 @@ sub catalog
 {
 	my %real;
 	my $rows = $node->safe_psql('README', <<'END');
-SELECT p.proname, format('%s(%s) → %s', p.proname,
+SELECT p.proname, format('%s(%s)%s', p.proname,
     regexp_replace(replace(pg_get_function_arguments(p.oid), ' DEFAULT ', ' = '),
-                   '::[a-z ]+(\[\])?', '', 'g'),
-    replace(pg_get_function_result(p.oid), 'shardring.', '')),
+                   '::[a-z ]+(\[\])?|\mIN ', '', 'g'),
+    ' → ' || replace(pg_get_function_result(p.oid), 'shardring.', '')),
+  CASE p.prokind WHEN 'p' THEN 'procedure' ELSE
   CASE p.provolatile WHEN 'i' THEN 'immutable' WHEN 's' THEN 'stable'
     ELSE 'volatile' END
   || CASE WHEN p.proisstrict THEN ', strict' ELSE '' END
   || CASE p.proparallel WHEN 's' THEN ', parallel safe'
-    WHEN 'r' THEN ', parallel restricted' ELSE '' END
+    WHEN 'r' THEN ', parallel restricted' ELSE '' END END
 FROM pg_proc AS p
 WHERE p.pronamespace = 'shardring'::regnamespace
 ORDER BY 2

@@ -1,0 +1,318 @@
+/*
+ * 97-move-watch.sql
+ *		On the map: the phases of a move that wait for its streams.
+ */
+
+/* What is kept of the answers, by whichever phase they came. */
+CREATE FUNCTION shardring_internal.keep_facts(
+	m shardring_internal.row_move, answers jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	UPDATE shardring_internal.move_pair AS p
+	SET subscription = coalesce((answers #>> ARRAY[p.to_shard,
+			'subscriptions', p.name, 'subscription'])::oid, p.subscription),
+		back_subscription = coalesce((answers #>> ARRAY[p.from_shard,
+			'subscriptions', p.name || '_back', 'subscription'])::oid,
+			p.back_subscription),
+		l1 = CASE WHEN m.phase = 'lease_settle' THEN
+			(answers #>> ARRAY[p.from_shard, 'lsn'])::pg_lsn ELSE p.l1 END,
+		l2 = CASE WHEN m.phase = 'settle' THEN
+			(answers #>> ARRAY[p.from_shard, 'lsn'])::pg_lsn ELSE p.l2 END,
+		back_lsn = CASE WHEN m.phase = 'activate_targets' THEN
+			(answers #>> ARRAY[p.to_shard, 'back_lsn'])::pg_lsn
+			ELSE p.back_lsn END
+	WHERE p.ring = m.ring AND p.move = m.move;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.keep_facts(
+	shardring_internal.row_move, jsonb) IS
+	'keeps what the answers of shards say of the streams';
+REVOKE EXECUTE ON FUNCTION shardring_internal.keep_facts(
+	shardring_internal.row_move, jsonb) FROM PUBLIC;
+
+/* The state of both ends of every stream; an error is that of a shard. */
+CREATE FUNCTION shardring_internal.watch_streams(
+	m shardring_internal.row_move, direction text)
+RETURNS TABLE (name text, publisher text, subscriber text, slot jsonb,
+	subscription jsonb, error text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	document jsonb := shardring_internal.streams_document(m, direction);
+BEGIN
+	RETURN QUERY
+		WITH answer AS MATERIALIZED (
+			SELECT a.* FROM shardring_internal.ask_move(
+				m, shardring_internal.move_shards(m, 'all'), 'watch',
+				document) AS a)
+		SELECT s.name, s.publisher, s.subscriber,
+			p.answer #> ARRAY['slots', s.name],
+			r.answer #> ARRAY['subscriptions', s.name],
+			coalesce(p.shard || ': ' || p.error, r.shard || ': ' || r.error)
+		FROM jsonb_to_recordset(document -> 'streams') AS s (
+				name text, publisher text, subscriber text)
+			LEFT JOIN answer AS p ON p.shard = s.publisher
+			LEFT JOIN answer AS r ON r.shard = s.subscriber
+		ORDER BY s.name;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.watch_streams(
+	shardring_internal.row_move, text) IS
+	'asks how far the streams of a move are';
+REVOKE EXECUTE ON FUNCTION shardring_internal.watch_streams(
+	shardring_internal.row_move, text) FROM PUBLIC;
+
+/* Why a stream does not flow; NULL: it does. */
+CREATE FUNCTION shardring_internal.stream_problem(
+	publisher text, subscriber text, name text, slot jsonb,
+	subscription jsonb)
+RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE
+		WHEN slot -> 'present' IS DISTINCT FROM 'true'
+			OR slot -> 'lost' = 'true'
+		THEN format('%s: slot "%s" is gone', publisher, name)
+		WHEN subscription -> 'enabled' IS DISTINCT FROM 'true'
+		THEN format('%s: subscription "%s" was stopped by an error, which '
+					'the log of that server shows', subscriber, name) END;
+END;
+COMMENT ON FUNCTION shardring_internal.stream_problem(
+	text, text, text, jsonb, jsonb) IS
+	'why a stream does not flow; NULL: it does';
+REVOKE EXECUTE ON FUNCTION shardring_internal.stream_problem(
+	text, text, text, jsonb, jsonb) FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.act_copy(m shardring_internal.row_move)
+RETURNS shardring_internal.move_outcome
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	problem text;
+	tables bigint;
+	ready bigint;
+	bytes bigint;
+BEGIN
+	SELECT min(coalesce(w.error, shardring_internal.stream_problem(
+			w.publisher, w.subscriber, w.name, w.slot, w.subscription))),
+		sum((w.subscription ->> 'tables')::bigint),
+		sum((w.subscription ->> 'tables_ready')::bigint),
+		sum((w.subscription ->> 'bytes_copied')::bigint)
+	INTO problem, tables, ready, bytes
+	FROM shardring_internal.watch_streams(m, 'forward') AS w;
+	RETURN ROW(problem IS NULL AND ready = tables, problem, 0.2, NULL,
+		format('copying: %s of %s tables are ready, %s in those that are not',
+			   ready, tables, pg_size_pretty(bytes)))
+		::shardring_internal.move_outcome;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.act_copy(
+	shardring_internal.row_move) IS
+	'phase of a move: the tables are being copied';
+REVOKE EXECUTE ON FUNCTION shardring_internal.act_copy(
+	shardring_internal.row_move) FROM PUBLIC;
+
+/*
+ * Before anybody has to wait: nothing is far behind, and nobody holds a lock
+ * for writing for longer than 200 ms.
+ */
+CREATE FUNCTION shardring_internal.act_gate(m shardring_internal.row_move)
+RETURNS shardring_internal.move_outcome
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	failure text;
+	waiting text;
+BEGIN
+	SELECT min(coalesce(w.error, shardring_internal.stream_problem(
+			w.publisher, w.subscriber, w.name, w.slot, w.subscription))),
+		min(format('%s: %s behind', w.subscriber, pg_size_pretty(
+				(w.slot ->> 'lag_bytes')::bigint)))
+			FILTER (WHERE (w.slot ->> 'lag_bytes')::bigint >= 1048576)
+	INTO failure, waiting
+	FROM shardring_internal.watch_streams(m, 'forward') AS w;
+	IF failure IS NULL AND waiting IS NULL THEN
+		SELECT min(a.shard || ': ' || a.error),
+			min(a.shard || ': ' || shardring_internal.unfinished(
+				'settle', a.answer || '{"sent": true}'))
+		INTO failure, waiting
+		FROM shardring_internal.ask_move(
+			m, shardring_internal.move_shards(m, 'sources'), 'settle',
+			'{"timeout": "200 ms"}') AS a;
+	END IF;
+	IF waiting IS NOT NULL AND shardring_internal.time_left(m) <= '0' THEN
+		failure := waiting;
+	END IF;
+	RETURN ROW(failure IS NULL AND waiting IS NULL, failure, 0.1, NULL,
+		'waiting for the switch: ' || waiting)
+		::shardring_internal.move_outcome;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.act_gate(
+	shardring_internal.row_move) IS
+	'phase of a move: nobody is in the way of a short hold';
+REVOKE EXECUTE ON FUNCTION shardring_internal.act_gate(
+	shardring_internal.row_move) FROM PUBLIC;
+
+/*
+ * While sources are held: the subscribers are those that have all that was
+ * written, not a copy of one that was restored.
+ */
+CREATE FUNCTION shardring_internal.act_compare(
+	m shardring_internal.row_move)
+RETURNS shardring_internal.move_outcome
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	problem text := (
+		SELECT min(coalesce(w.error, shardring_internal.stream_problem(
+				w.publisher, w.subscriber, w.name, w.slot, w.subscription),
+			CASE WHEN w.subscription -> 'running' IS DISTINCT FROM 'true'
+					OR w.subscription -> 'tables'
+						<> w.subscription -> 'tables_ready'
+					OR (w.subscription ->> 'received')::pg_lsn >= p.l1
+						IS NOT TRUE
+				THEN format('%s: subscription "%s" has not received '
+							'everything', w.subscriber, w.name) END))
+		FROM shardring_internal.watch_streams(m, 'forward') AS w
+			JOIN shardring_internal.move_pair AS p
+				ON p.ring = m.ring AND p.move = m.move AND p.name = w.name);
+BEGIN
+	IF problem IS NULL THEN
+		problem := shardring_internal.hot_problem(m);
+	END IF;
+	RETURN ROW(problem IS NULL, problem, NULL, NULL, NULL)
+		::shardring_internal.move_outcome;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.act_compare(
+	shardring_internal.row_move) IS
+	'phase of a move: both sides have the same';
+REVOKE EXECUTE ON FUNCTION shardring_internal.act_compare(
+	shardring_internal.row_move) FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.act_grace(m shardring_internal.row_move)
+RETURNS shardring_internal.move_outcome
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	RETURN ROW(clock_timestamp() >= m.grace_until, NULL, 0.2, NULL,
+		format('rows stay where they were until %s',
+			   date_trunc('second', m.grace_until)))
+		::shardring_internal.move_outcome;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.act_grace(
+	shardring_internal.row_move) IS
+	'phase of a move: a stale write still finds a row, and is refused';
+REVOKE EXECUTE ON FUNCTION shardring_internal.act_grace(
+	shardring_internal.row_move) FROM PUBLIC;
+
+/* After it a stale write finds no row: so nobody may be stale any more. */
+CREATE FUNCTION shardring_internal.act_drain(m shardring_internal.row_move)
+RETURNS shardring_internal.move_outcome
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	problem text;
+BEGIN
+	PERFORM shardring.wait_for_drain(m.ring, m.to_version, '1 min');
+	problem := coalesce(
+		(SELECT min(a.shard || ': ' || a.error)
+		 FROM shardring_internal.ask_move(
+			m, shardring_internal.move_shards(m, 'sources'), 'drain',
+			jsonb_build_object('timeout', current_setting(
+				'shardring.remote_timeout')::interval / 2)) AS a
+		 WHERE a.error IS NOT NULL),
+		(SELECT min(a.server || ': ' || a.error)
+		 FROM shardring_internal.ask_servers(
+			ARRAY(SELECT r.server FROM shardring.router AS r
+				  WHERE r.ring = m.ring),
+			'SELECT shardring.wait_for_drain($1, $2::pg_catalog.int4, '
+			'$3::pg_catalog.interval)',
+			ARRAY[m.ring, m.to_version::text, (current_setting(
+				'shardring.remote_timeout')::interval / 2)::text]) AS a
+		 WHERE a.error IS NOT NULL));
+	RETURN ROW(problem IS NULL, problem, NULL, NULL, NULL)
+		::shardring_internal.move_outcome;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.act_drain(
+	shardring_internal.row_move) IS
+	'phase of a move: nobody routes by the version before any more';
+REVOKE EXECUTE ON FUNCTION shardring_internal.act_drain(
+	shardring_internal.row_move) FROM PUBLIC;
+
+/*
+ * Each call deletes one stretch on every shard that has something left.  No
+ * shard may have a subscription of the move any more: it would carry what is
+ * deleted to the other side.
+ */
+CREATE FUNCTION shardring_internal.act_delete(
+	m shardring_internal.row_move, cancel boolean)
+RETURNS shardring_internal.move_outcome
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET shardring.remote_timeout = '10 min'
+AS $body$
+DECLARE
+	positions jsonb := coalesce(m.options -> 'positions', '{}');
+	shards text[] := ARRAY(
+		SELECT s.shard FROM shardring_internal.move_shard AS s
+		WHERE s.ring = m.ring AND s.move = m.move
+			AND CASE WHEN cancel THEN s.target ELSE s.source END
+			AND positions -> s.shard -> 'over' IS DISTINCT FROM 'true'
+		ORDER BY s.shard);
+	problem text;
+	answer record;
+	rows bigint := 0;
+BEGIN
+	IF positions = '{}' THEN
+		problem := (
+			SELECT min(coalesce(w.error,
+				format('%s: subscription "%s" is still there', w.subscriber,
+					   w.name)))
+			FROM shardring_internal.watch_streams(m, 'both') AS w
+			WHERE w.error IS NOT NULL
+				OR w.subscription -> 'subscription' <> 'null');
+	END IF;
+	IF problem IS NULL AND cardinality(shards) > 0 THEN
+		FOR answer IN
+			SELECT a.* FROM unnest(shards[:1]) AS s (shard)
+				CROSS JOIN LATERAL shardring_internal.ask_move(
+					m, ARRAY[s.shard], 'delete',
+					coalesce(positions -> s.shard, '{}')
+					|| jsonb_build_object('cancel', cancel, 'blocks', 256))
+					AS a
+		LOOP
+			problem := answer.shard || ': ' || answer.error;
+			IF problem IS NULL THEN
+				positions := positions || jsonb_build_object(
+					answer.shard, answer.answer);
+			END IF;
+			rows := coalesce((answer.answer ->> 'deleted')::bigint, 0);
+		END LOOP;
+	END IF;
+	RETURN ROW(problem IS NULL AND cardinality(shards) = 0, problem,
+		rows::float8 / (m.options ->> 'rows_per_second')::float8,
+		jsonb_build_object('positions', positions, 'deleted',
+			coalesce((m.options ->> 'deleted')::bigint, 0) + rows),
+		format('deleting: %s rows so far',
+			   coalesce((m.options ->> 'deleted')::bigint, 0) + rows))
+		::shardring_internal.move_outcome;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.act_delete(
+	shardring_internal.row_move, boolean) IS
+	'phase of a move: rows are deleted where they do not belong any more';
+REVOKE EXECUTE ON FUNCTION shardring_internal.act_delete(
+	shardring_internal.row_move, boolean) FROM PUBLIC;

@@ -1,0 +1,187 @@
+/*
+ * 98-move-take.sql
+ *		On the map: what a call believes before it does anything.
+ */
+
+/*
+ * What the shards are decides where the move is.  A shard that has the new
+ * version active means: forward, all the way.  Before that, a hold that was
+ * left is ended, or kept when it is wanted, only after every target has taken
+ * the token: a late request to activate is refused from then on.
+ */
+CREATE FUNCTION shardring_internal.take_move(ring text, token bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	m shardring_internal.row_move := shardring_internal.hold_move(ring, token);
+	answers jsonb;
+	problem text;
+	switched boolean;
+BEGIN
+	SELECT jsonb_object_agg(a.shard, a.answer) FILTER (WHERE a.error IS NULL),
+		(array_agg(format('%s: %s', a.shard, coalesce(a.error,
+			shardring_internal.not_that_shard(a.shard, a.answer)))
+			ORDER BY a.shard)
+			FILTER (WHERE a.error IS NOT NULL OR
+				shardring_internal.not_that_shard(a.shard, a.answer)
+					IS NOT NULL))[1],
+		bool_or((a.answer ->> 'active_version')::integer = m.to_version
+				AND (a.answer ->> 'moving_to')::integer = m.to_version)
+	INTO answers, problem, switched
+	FROM shardring_internal.ask_move(
+		m, shardring_internal.move_shards(m, 'all'), 'take') AS a;
+	PERFORM shardring_internal.note_identities(m, answers);
+	IF shardring_internal.is_decided(m, switched) THEN
+		PERFORM shardring_internal.go_to_phase(m, 'activate_targets');
+		RETURN;
+	END IF;
+	IF problem IS NULL AND m.state = 'closed' THEN
+		problem := shardring_internal.opened_since(m, answers);
+		IF problem IS NOT NULL THEN
+			m := shardring_internal.go_to_phase(m, 'close');
+		END IF;
+	ELSIF m.program = 'move' AND m.state IN ('arming', 'closing')
+		AND NOT EXISTS (
+			SELECT FROM unnest(shardring_internal.move_shards(m, 'targets'))
+				AS t (shard)
+			WHERE answers -> t.shard IS NULL)
+	THEN
+		m := shardring_internal.go_to_phase(m, 'reopen');
+		problem := NULL;
+	END IF;
+	PERFORM shardring_internal.keep_streams(m);
+	IF problem IS NOT NULL
+		AND m.state NOT IN ('decided', 'reopening', 'finishing')
+	THEN
+		UPDATE shardring_internal.row_move AS r SET error = problem
+		WHERE r.ring = m.ring AND r.move = m.move;
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.take_move(text, bigint) IS
+	'lets all shards take the token, and believes what they are';
+REVOKE EXECUTE ON FUNCTION shardring_internal.take_move(text, bigint)
+	FROM PUBLIC;
+
+/*
+ * Where the new version is active somewhere, the move goes forward.  After the
+ * switch, a shard that has the version before again is a standby that was
+ * promoted: it is activated again.
+ */
+CREATE FUNCTION shardring_internal.is_decided(
+	m shardring_internal.row_move, switched boolean)
+RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT coalesce(switched AND m.state NOT IN (
+		'decided', 'switched', 'finishing'), false);
+END;
+COMMENT ON FUNCTION shardring_internal.is_decided(
+	shardring_internal.row_move, boolean) IS
+	'whether shards say that a move has come to its switch';
+REVOKE EXECUTE ON FUNCTION shardring_internal.is_decided(
+	shardring_internal.row_move, boolean) FROM PUBLIC;
+
+/*
+ * Whoever died may have made a subscription, and not noted which.  Those that
+ * were stopped by an error, a lost connection for one, flow again: when the
+ * error comes back, so does this, five times.
+ */
+CREATE FUNCTION shardring_internal.keep_streams(
+	m shardring_internal.row_move)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	direction text := CASE
+		WHEN m.state IN ('copying', 'following', 'ready', 'arming', 'closing',
+						 'reopening') THEN 'forward'
+		WHEN m.state = 'switched' THEN 'back' END;
+	answers jsonb;
+BEGIN
+	IF m.program <> 'move' THEN
+		RETURN;
+	END IF;
+	SELECT jsonb_object_agg(a.shard, a.answer) INTO answers
+	FROM shardring_internal.ask_move(
+		m, shardring_internal.move_shards(m, 'all'), 'watch',
+		shardring_internal.streams_document(m, 'both')) AS a;
+	IF direction IS NOT NULL AND jsonb_path_exists(
+		answers, '$.*.subscriptions.* ? (@.enabled == false)')
+	THEN
+		PERFORM FROM shardring_internal.ask_move(
+			m, shardring_internal.move_shards(m, 'all'), 'resume',
+			shardring_internal.streams_document(m, direction)) AS a;
+	END IF;
+	PERFORM shardring_internal.keep_facts(m, answers);
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.keep_streams(
+	shardring_internal.row_move) IS
+	'notes which streams a move has, and lets them flow again';
+REVOKE EXECUTE ON FUNCTION shardring_internal.keep_streams(
+	shardring_internal.row_move) FROM PUBLIC;
+
+/* A failover can lose a hold that was answered for. */
+CREATE FUNCTION shardring_internal.opened_since(
+	m shardring_internal.row_move, answers jsonb)
+RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	RETURN (
+		SELECT format('%s: was opened since; copy its rows again when it is '
+					  'closed', s.shard)
+		FROM shardring_internal.move_shard AS s
+		WHERE s.ring = m.ring AND s.move = m.move AND s.source
+			AND answers #>> ARRAY[s.shard, 'closed_until']
+				IS DISTINCT FROM 'infinity'
+		ORDER BY s.shard
+		LIMIT 1);
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.opened_since(
+	shardring_internal.row_move, jsonb) IS
+	'a source of a fence that is not closed any more; NULL: none';
+REVOKE EXECUTE ON FUNCTION shardring_internal.opened_since(
+	shardring_internal.row_move, jsonb) FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.not_that_shard(shard text, answer jsonb)
+RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE WHEN answer ->> 'shard' = shard COLLATE "C" THEN NULL
+		ELSE format('the server is shard "%s"', left(regexp_replace(
+			coalesce(answer ->> 'shard', ''), '[[:cntrl:]]', ' ', 'g'), 63))
+		END;
+END;
+COMMENT ON FUNCTION shardring_internal.not_that_shard(text, jsonb) IS
+	'that an answer comes from another shard; NULL: it does not';
+REVOKE EXECUTE ON FUNCTION shardring_internal.not_that_shard(text, jsonb)
+	FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.note_identities(
+	m shardring_internal.row_move, answers jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	UPDATE shardring_internal.move_shard AS s
+	SET system_identifier = (a.value ->> 'system_identifier')::bigint,
+		database_oid = (a.value ->> 'database_oid')::bigint,
+		timeline = (a.value ->> 'timeline')::integer
+	FROM jsonb_each(answers) AS a
+	WHERE s.ring = m.ring AND s.move = m.move AND s.shard = a.key
+		AND a.value ->> 'shard' = s.shard;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.note_identities(
+	shardring_internal.row_move, jsonb) IS
+	'keeps who the shards of a move are';
+REVOKE EXECUTE ON FUNCTION shardring_internal.note_identities(
+	shardring_internal.row_move, jsonb) FROM PUBLIC;
