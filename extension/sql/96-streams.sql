@@ -23,6 +23,7 @@ AS $body$
 DECLARE
 	tables text;
 BEGIN
+	PERFORM shardring_internal.require_stream_name(name);
 	IF EXISTS (SELECT FROM pg_publication AS p
 			   WHERE p.pubname = name COLLATE "C")
 	THEN
@@ -36,6 +37,10 @@ BEGIN
 		', ' ORDER BY g.relation)
 	INTO tables
 	FROM shardring.guarded_tables(ring) AS g;
+	IF tables IS NULL THEN
+		PERFORM shardring_internal.fail('55000', format(
+			'no table is guarded for ring "%s"', ring));
+	END IF;
 	EXECUTE format('CREATE PUBLICATION %I FOR TABLE %s '
 				   'WITH (publish = ''insert,update,delete'')', name, tables);
 END
@@ -45,6 +50,26 @@ COMMENT ON FUNCTION shardring_internal.publish(
 	'makes the publication of a stream, unless it is there';
 REVOKE EXECUTE ON FUNCTION shardring_internal.publish(
 	text, text, integer, integer, text, text) FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.require_stream_name(name text)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF name IS NULL OR name COLLATE "C" !~
+		'^shardring_[0-9a-f]{8}_[0-9_]+(back)?$'
+		OR octet_length(name) > 63
+	THEN
+		PERFORM shardring_internal.fail('22023', format(
+			'"%s" is not the name of a stream', left(name, 63)));
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.require_stream_name(text) IS
+	'raises unless a name is one that a move gives';
+REVOKE EXECUTE ON FUNCTION shardring_internal.require_stream_name(text)
+	FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.key_type(relation regclass, key_column text)
 RETURNS text
@@ -176,6 +201,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
+	PERFORM shardring_internal.require_stream_name(name);
+	PERFORM shardring_internal.refuse_null(
+		'address', address, 'copy_data', copy_data::text);
 	IF EXISTS (SELECT FROM pg_subscription AS s
 			   JOIN pg_database AS d
 				   ON d.oid = s.subdbid AND d.datname = current_database()
@@ -242,11 +270,15 @@ DECLARE
 	subscription pg_subscription;
 	origin text;
 BEGIN
-	SELECT s.* INTO STRICT subscription
+	SELECT s.* INTO subscription
 	FROM pg_subscription AS s
 		JOIN pg_database AS d
 			ON d.oid = s.subdbid AND d.datname = current_database()
 	WHERE s.subname = name COLLATE "C";
+	IF NOT FOUND THEN
+		PERFORM shardring_internal.fail('42704', format(
+			'subscription "%s" does not exist', name));
+	END IF;
 	origin := 'pg_' || subscription.oid;
 	IF NOT subscription.subenabled
 		AND coalesce(pg_replication_origin_progress(origin, true), '0/0')

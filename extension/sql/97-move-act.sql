@@ -14,8 +14,12 @@ AS $body$
 DECLARE
 	p record;
 BEGIN
-	SELECT f.* INTO STRICT p FROM shardring_internal.move_phases() AS f
+	SELECT f.* INTO p FROM shardring_internal.move_phases() AS f
 	WHERE f.program = m.program AND f.phase = m.phase;
+	IF NOT FOUND THEN
+		PERFORM shardring_internal.fail('55000', format(
+			'a move of ring "%s" has no phase "%s"', m.ring, m.phase));
+	END IF;
 	IF p.step IS NOT NULL THEN
 		RETURN shardring_internal.act_step(m, p.step, p.who, p.streams);
 	END IF;

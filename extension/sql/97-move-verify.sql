@@ -80,7 +80,7 @@ CREATE FUNCTION shardring_internal.digest_shift(
 RETURNS integer
 LANGUAGE sql STABLE PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT least(20 + greatest(ceil(log(2, count(*)::numeric))::integer, 0), 31)
+	SELECT least(20 + ceil(log(2, greatest(count(*), 1)::numeric))::integer, 31)
 	FROM shardring_internal.move_pair AS p
 	WHERE p.ring = m.ring AND p.move = m.move;
 END;

@@ -159,11 +159,14 @@ AS $body$
 DECLARE
 	m shardring_internal.row_move;
 BEGIN
-	SELECT r.* INTO STRICT m FROM shardring_internal.row_move AS r
+	SELECT r.* INTO m FROM shardring_internal.row_move AS r
 	WHERE r.ring = end_call.ring COLLATE "C"
 	ORDER BY r.move DESC
 	LIMIT 1;
-	IF m.error IS NOT NULL
+	IF NOT FOUND THEN
+		PERFORM shardring_internal.fail('55000', format(
+			'ring "%s" has never moved', ring));
+	ELSIF m.error IS NOT NULL
 		OR m.wanted = 'cancelled' AND m.state <> 'cancelled'
 	THEN
 		PERFORM shardring_internal.fail('55000', format(

@@ -228,7 +228,11 @@ BEGIN
 	FROM shardring_internal.move_phases() AS p
 	WHERE r.ring = m.ring AND r.move = m.move
 		AND p.program = r.program AND p.phase = go_to_phase.phase
-	RETURNING r.* INTO STRICT gone;
+	RETURNING r.* INTO gone;
+	IF NOT FOUND THEN
+		PERFORM shardring_internal.fail('55000', format(
+			'a move of ring "%s" has no phase "%s"', m.ring, phase));
+	END IF;
 	RETURN gone;
 END
 $body$;
