@@ -34,6 +34,8 @@ BEGIN
 		RETURN shardring_internal.step_watch(ring, token, document);
 	ELSIF step = 'digest' THEN
 		RETURN shardring_internal.step_digest(ring, token, document);
+	ELSIF step = 'partners' THEN
+		RETURN shardring_internal.step_partners(ring, token, document);
 	ELSIF step = 'drain' THEN
 		RETURN shardring_internal.step_drain(ring, token, document);
 	END IF;
@@ -52,7 +54,10 @@ BEGIN
 		ELSE ours END;
 	PERFORM shardring_internal.change_ring(ours);
 	RETURN shardring_internal.move_facts(ours)
-		|| CASE step WHEN 'take' THEN shardring_internal.shard_facts(ring)
+		|| CASE step
+			WHEN 'set' THEN jsonb_build_object(
+				'tables', shardring_internal.tables_digests(ring))
+			WHEN 'take' THEN shardring_internal.shard_facts(ring)
 			WHEN 'subscribe' THEN shardring_internal.step_watch(
 				ring, token, document)
 			WHEN 'delete' THEN shardring_internal.step_delete(ours, document)
@@ -81,7 +86,7 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
 	known text[] := '{take,set,close,settle,lift,activate,clear,publish,'
-		'slot,subscribe,start,resume,watch,digest,drain,unsubscribe,'
+		'slot,subscribe,start,resume,watch,digest,partners,drain,unsubscribe,'
 		'unslot,unpublish,delete}';
 	name text;
 BEGIN

@@ -26,7 +26,9 @@ BEGIN
 	RETURN CASE m.phase
 		WHEN 'push' THEN shardring_internal.act_push(m)
 		WHEN 'copy' THEN shardring_internal.act_copy(m)
+		WHEN 'look' THEN shardring_internal.act_copy(m)
 		WHEN 'verify' THEN shardring_internal.act_verify(m, 'forward')
+		WHEN 'partners' THEN shardring_internal.act_partners(m)
 		WHEN 'gate' THEN shardring_internal.act_gate(m)
 		WHEN 'compare' THEN shardring_internal.act_compare(m)
 		WHEN 'activate_here' THEN shardring_internal.act_activate_here(m)
@@ -121,7 +123,8 @@ BEGIN ATOMIC
 			THEN (m.options ->> 'deadline')::timestamptz
 			WHEN m.state = 'closing'
 			THEN m.state_since + (m.options ->> 'max_hold')::interval
-			ELSE m.state_since + interval '1 min' END
+			ELSE m.state_since + coalesce(
+				(m.options ->> 'gate')::interval, '1 min') END
 		- clock_timestamp();
 END;
 COMMENT ON FUNCTION shardring_internal.time_left(

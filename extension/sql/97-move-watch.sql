@@ -52,7 +52,10 @@ BEGIN
 		SELECT s.name, s.publisher, s.subscriber,
 			p.answer #> ARRAY['slots', s.name],
 			r.answer #> ARRAY['subscriptions', s.name],
-			coalesce(p.shard || ': ' || p.error, r.shard || ': ' || r.error)
+			coalesce(p.shard || ': ' || p.error, r.shard || ': ' || r.error,
+				shardring_internal.table_difference(m, direction,
+					s.publisher, p.answer -> 'tables',
+					s.subscriber, r.answer -> 'tables'))
 		FROM jsonb_to_recordset(document -> 'streams') AS s (
 				name text, publisher text, subscriber text)
 			LEFT JOIN answer AS p ON p.shard = s.publisher
@@ -65,6 +68,36 @@ COMMENT ON FUNCTION shardring_internal.watch_streams(
 	'asks how far the streams of a move are';
 REVOKE EXECUTE ON FUNCTION shardring_internal.watch_streams(
 	shardring_internal.row_move, text) FROM PUBLIC;
+
+/*
+ * On the way there the publications have the tables that were guarded when the
+ * move began.  Columns may change, if they do so on both sides.
+ */
+CREATE FUNCTION shardring_internal.table_difference(
+	m shardring_internal.row_move, direction text, publisher text,
+	publisher_tables jsonb, subscriber text, subscriber_tables jsonb)
+RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE
+		WHEN publisher_tables -> 'columns'
+			IS DISTINCT FROM subscriber_tables -> 'columns'
+		THEN format('%s and %s: guarded tables have different columns',
+					publisher, subscriber)
+		WHEN direction = 'forward' AND publisher_tables -> 'guards'
+			IS DISTINCT FROM m.options #> '{tables,guards}'
+		THEN format('%s: guards are not as they were when the move began',
+					publisher)
+		WHEN publisher_tables -> 'guards'
+			IS DISTINCT FROM subscriber_tables -> 'guards'
+		THEN format('%s and %s: tables are not guarded alike', publisher,
+					subscriber) END;
+END;
+COMMENT ON FUNCTION shardring_internal.table_difference(
+	shardring_internal.row_move, text, text, jsonb, text, jsonb) IS
+	'how the tables of both ends of a stream differ; NULL: they do not';
+REVOKE EXECUTE ON FUNCTION shardring_internal.table_difference(
+	shardring_internal.row_move, text, text, jsonb, text, jsonb) FROM PUBLIC;
 
 /* Why a stream does not flow; NULL: it does. */
 CREATE FUNCTION shardring_internal.stream_problem(
@@ -316,3 +349,32 @@ COMMENT ON FUNCTION shardring_internal.act_delete(
 	'phase of a move: rows are deleted where they do not belong any more';
 REVOKE EXECUTE ON FUNCTION shardring_internal.act_delete(
 	shardring_internal.row_move, boolean) FROM PUBLIC;
+
+/* Foreign keys out of moved tables hold on the other side, too. */
+CREATE FUNCTION shardring_internal.act_partners(
+	m shardring_internal.row_move)
+RETURNS shardring_internal.move_outcome
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET shardring.remote_timeout = '1 h'
+AS $body$
+DECLARE
+	problem text := (
+		SELECT min(a.shard || ': ' || coalesce(a.error, (
+			SELECT format('%s rows lack what they refer to by %s', o.value,
+						  o.key)
+			FROM jsonb_each_text(a.answer -> 'missing') AS o
+			LIMIT 1)))
+		FROM shardring_internal.ask_move(
+			m, shardring_internal.move_shards(m, 'targets'), 'partners')
+			AS a);
+BEGIN
+	RETURN ROW(problem IS NULL, problem, NULL, NULL, NULL)
+		::shardring_internal.move_outcome;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.act_partners(
+	shardring_internal.row_move) IS
+	'phase of a move: all rows have the rows that they refer to';
+REVOKE EXECUTE ON FUNCTION shardring_internal.act_partners(
+	shardring_internal.row_move) FROM PUBLIC;

@@ -146,6 +146,7 @@ DECLARE
 BEGIN
 	PERFORM shardring_internal.refuse_token(ours, token);
 	RETURN shardring_internal.move_facts(ours) || jsonb_build_object(
+		'tables', shardring_internal.tables_digests(ring),
 		'slots', (
 			SELECT coalesce(jsonb_object_agg(s.name, to_jsonb(p)), '{}')
 			FROM shardring_internal.streams_here(

@@ -200,8 +200,7 @@ BEGIN ATOMIC
 		WHEN m.phase = 'closed'
 		THEN CASE m.wanted WHEN 'finished' THEN 'activate_targets' END
 		WHEN m.phase = 'ready'
-		THEN CASE WHEN m.wanted IN ('switched', 'finished')
-			THEN 'back_publish' END
+		THEN CASE WHEN m.wanted IN ('switched', 'finished') THEN 'look' END
 		WHEN m.phase = 'switched'
 		THEN CASE m.wanted WHEN 'finished' THEN 'grace' END
 		ELSE m.phase END;
@@ -303,6 +302,12 @@ AS $body$
 BEGIN
 	IF facts IS NULL OR m.program <> 'move' THEN
 		RETURN;
+	ELSIF m.phase = 'set' THEN
+		UPDATE shardring_internal.row_move AS r
+		SET options = r.options || jsonb_build_object('tables', (
+			SELECT s.value -> 'tables' FROM jsonb_each(facts) AS s
+			LIMIT 1))
+		WHERE r.ring = m.ring AND r.move = m.move;
 	ELSIF m.phase IN ('verify', 'delete', 'undo_copies') THEN
 		UPDATE shardring_internal.row_move AS r
 		SET options = r.options || facts

@@ -60,7 +60,7 @@ CREATE PROCEDURE shardring.run_move(ring text)
 LANGUAGE plpgsql
 AS $body$
 BEGIN
-	PERFORM shardring_internal.move_of(ring);
+	PERFORM shardring_internal.want_more(ring);
 	COMMIT;
 	CALL shardring_internal.drive_move(ring);
 END
@@ -140,6 +140,22 @@ $body$;
 COMMENT ON FUNCTION shardring_internal.move_of(text) IS
 	'the move of a ring, which must be in one';
 REVOKE EXECUTE ON FUNCTION shardring_internal.move_of(text) FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.want_more(ring text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	m shardring_internal.row_move := shardring_internal.move_of(ring);
+BEGIN
+	UPDATE shardring_internal.row_move AS r
+	SET options = r.options - 'gave_up', attempts = 0, failures = 0
+	WHERE r.ring = m.ring AND r.move = m.move;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.want_more(text) IS
+	'notes that a move is to go on';
+REVOKE EXECUTE ON FUNCTION shardring_internal.want_more(text) FROM PUBLIC;
 
 /* What may be wanted from where the move is. */
 CREATE FUNCTION shardring_internal.want_move(

@@ -48,6 +48,36 @@ on($_, 'DELETE FROM account') foreach qw(a b);
 
 start_writers(4, 400, $ENV{SEED} // int(rand(1e6)));
 is(on('map', q{SELECT shardring.start_move('orders', 2)}), '2', 'planned again');
+is(says("CALL shardring.run_move('orders')"), $ready, 'ready once more');
+
+# what changes meanwhile keeps it from being switched
+my $switch = "CALL shardring.switch_move('orders', attempts => 1)";
+sub not_switched
+{
+	my ($what, $reason) = @_;
+	like(says($switch), qr/^ERROR:  ring "orders" was not switched to version 2\nDETAIL:  $reason\.\n/,
+		"not switched: $what");
+	is(on('map', q{SELECT DISTINCT state FROM shardring.move_status('orders')}),
+		'ready', "$what: open and ready");
+	return;
+}
+on('c', 'ALTER TABLE account ADD more int');
+not_switched('another column', 'a and c: guarded tables have different columns');
+on('c', 'ALTER TABLE account DROP more');
+on('a', 'ALTER TABLE entry DISABLE TRIGGER zz_guard');
+not_switched('a guard that is disabled', 'a: guards are not as they were when the move began');
+on('a', 'ALTER TABLE entry ENABLE TRIGGER zz_guard');
+on('b', q{CREATE TABLE late (id text PRIMARY KEY);
+	SELECT shardring.add_guard('orders', 'late', 'id')});
+not_switched('another table', 'a and b: guarded tables have different columns');
+on('b', 'DROP TABLE late');
+my $writer = $node{a}->background_psql('postgres');
+$writer->query_safe(q{BEGIN; LOCK account IN ROW EXCLUSIVE MODE});
+my $pid = $writer->query_safe('SELECT pg_backend_pid()');
+on('map', q{UPDATE shardring_internal.row_move SET options = options || '{"gate": "1 s"}'});
+not_switched('a transaction that goes on writing', "a: still writing: sessions $pid");
+$writer->query_safe('ROLLBACK');
+$writer->quit;
 is(says("CALL shardring.run_move('orders')"), $ready, 'ready again');
 is(says("CALL shardring.finish_move('orders')"), <<'END', 'not finished before');
 ERROR:  ring "orders" is moving from version 1 to version 2
