@@ -14,9 +14,13 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-	here text := shardring_internal.this_shard();
+	here text;
 	foreign_name text;
 BEGIN
+	IF NOT document ? 'streams' THEN
+		RETURN;
+	END IF;
+	here := shardring_internal.this_shard();
 	SELECT s.name INTO foreign_name
 	FROM jsonb_to_recordset(document -> 'streams') AS s (name text)
 	WHERE NOT starts_with(s.name, shardring_internal.stream_prefix(ring))
