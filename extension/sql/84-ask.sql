@@ -21,6 +21,21 @@ COMMENT ON FUNCTION shardring_internal.ask_servers(text[], text, text[]) IS
 REVOKE EXECUTE ON FUNCTION shardring_internal.ask_servers(text[], text, text[])
 	FROM PUBLIC;
 
+/* A question that is alone is in no transaction. */
+CREATE FUNCTION shardring_internal.ask_ending(
+	servers text[], statement text, arguments text[], ending text,
+	prepared_as text)
+RETURNS TABLE (server text, server_version text, error text, answer text[],
+	round_trip interval)
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 1000000 ROWS 10
+AS 'MODULE_PATHNAME', 'shardring_ask_ending';
+COMMENT ON FUNCTION
+	shardring_internal.ask_ending(text[], text, text[], text, text) IS
+	'runs a statement on all servers at once, and ends transactions so';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.ask_ending(text[], text, text[], text, text)
+	FROM PUBLIC;
+
 /* Its transactions are read only; a server that fails has no rows. */
 CREATE FUNCTION shardring_internal.ask_rows(
 	servers text[], statement text, arguments text[])

@@ -14,6 +14,7 @@
 
 #include "remote_address.h"
 
+static RemoteEnding read_ending(const char *ending);
 static RemoteAnswer *read_servers(ArrayType *servers, int *n);
 static RemoteQuestion read_question(FunctionCallInfo fcinfo);
 static char **read_texts(ArrayType *array, int *n);
@@ -25,6 +26,7 @@ static Datum rows_array(List *rows);
 PG_FUNCTION_INFO_V1(shardring_connect_string);
 PG_FUNCTION_INFO_V1(shardring_ask_servers);
 PG_FUNCTION_INFO_V1(shardring_ask_rows);
+PG_FUNCTION_INFO_V1(shardring_ask_ending);
 
 /*
  * connect_string(server): how libpq gets to a foreign server.
@@ -74,6 +76,46 @@ shardring_ask_rows(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 		put_rows(set, &answers[i]);
 	return (Datum) 0;
+}
+
+/*
+ * ask_ending(servers, statement, arguments, ending, prepared_as): as
+ * ask_servers, with another end of the transactions: "rollback", "prepare", or
+ * "alone" for what is not in one.
+ */
+Datum
+shardring_ask_ending(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *set = result_set(fcinfo);
+	RemoteQuestion question = read_question(fcinfo);
+	RemoteAnswer *answers;
+	int			n;
+
+	question.ending = read_ending(text_to_cstring(PG_GETARG_TEXT_PP(3)));
+	question.prepared_as = text_to_cstring(PG_GETARG_TEXT_PP(4));
+	answers = read_servers(PG_GETARG_ARRAYTYPE_P(0), &n);
+	remote_ask(answers, n, &question);
+	for (int i = 0; i < n; i++)
+		put_answer(set, &answers[i]);
+	return (Datum) 0;
+}
+
+/*
+ * How a transaction ends; 22023 for no such word.
+ */
+static RemoteEnding
+read_ending(const char *ending)
+{
+	static const char *const endings[] = {"commit", "rollback", "prepare",
+	"alone"};
+
+	for (int i = 0; i < lengthof(endings); i++)
+		if (strcmp(ending, endings[i]) == 0)
+			return (RemoteEnding) i;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("a transaction cannot end so"),
+			 errhint("It can commit, rollback, prepare, or be alone.")));
 }
 
 /*

@@ -23,6 +23,15 @@ typedef struct RemoteAnswer
 	double		milliseconds;	/* until the answer or the error */
 } RemoteAnswer;
 
+/* How the transaction of a question ends. */
+typedef enum RemoteEnding
+{
+	REMOTE_COMMIT,
+	REMOTE_ROLLBACK,
+	REMOTE_PREPARE,
+	REMOTE_ALONE				/* it is not in a transaction */
+} RemoteEnding;
+
 /*
  * What every server is asked: a statement and its arguments as text.  What
  * answers with all of its rows, as JSON objects, is run read only.
@@ -30,6 +39,8 @@ typedef struct RemoteAnswer
 typedef struct RemoteQuestion
 {
 	bool		all_rows;
+	RemoteEnding ending;
+	const char *prepared_as;	/* with REMOTE_PREPARE */
 	const char *statement;
 	int			narguments;
 	const char *const *arguments;

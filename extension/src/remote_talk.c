@@ -17,10 +17,8 @@
 #include "storage/latch.h"
 
 #include "remote_answer.h"
+#include "remote_frame.h"
 #include "remote_keep.h"
-
-/* How often the server checks that we are still connected, ms. */
-#define CHECK_INTERVAL	500
 
 static bool talk_reuse(Talk *talk);
 static void talk_resolve(Talk *talk);
@@ -225,8 +223,7 @@ talk_fail_to_connect(Talk *talk)
 }
 
 /*
- * Opens the transaction.  Settings that end with it, as there may be a pooler
- * between us, keep the server from waiting longer than we do.
+ * Opens the transaction.
  */
 static void
 talk_begin(Talk *talk)
@@ -245,15 +242,7 @@ talk_begin(Talk *talk)
 	else
 		talk_sent(talk, TALK_BEGIN,
 				  PQsendQuery(talk->conn,
-							  psprintf("BEGIN%s;"
-									   "SET LOCAL search_path = pg_catalog;"
-									   "SET LOCAL statement_timeout = %d;"
-									   "SET LOCAL lock_timeout = %d;"
-									   "SET LOCAL "
-									   "client_connection_check_interval = %d",
-									   talk->question->all_rows ?
-									   " READ ONLY" : "",
-									   left, left, CHECK_INTERVAL)));
+							  remote_frame_begin(talk->question, left)));
 }
 
 /*
@@ -342,6 +331,8 @@ result_error(const Talk *talk)
 static void
 talk_next(Talk *talk)
 {
+	const char *end;
+
 	switch (talk->phase)
 	{
 		case TALK_BEGIN:
@@ -349,7 +340,11 @@ talk_next(Talk *talk)
 			talk_ask(talk);
 			break;
 		case TALK_ASK:
-			talk_sent(talk, TALK_COMMIT, PQsendQuery(talk->conn, "COMMIT"));
+			end = remote_frame_end(talk->question);
+			if (end != NULL)
+				talk_sent(talk, TALK_COMMIT, PQsendQuery(talk->conn, end));
+			else
+				talk_end(talk);
 			break;
 		default:
 			if (talk->key != NULL && remote_keep_give(talk->key, talk->conn))
