@@ -146,6 +146,9 @@ FROM (VALUES
 		FROM unnest('{s,S,t}'::text[]) WITH ORDINALITY AS u (s, i))]),
 	('oid', NULL, ARRAY['collations.keys'::regclass::oid::text]),
 	('pg_lsn', NULL, '{0/0}'),
+	('shardring_internal.ddl_answer[]', NULL, ARRAY[(
+		SELECT array_agg(ROW(s, i, s, 'x', 'prepared', NULL)::shardring_internal.ddl_answer)::text
+		FROM unnest('{s,S,t}'::text[]) WITH ORDINALITY AS u (s, i))]),
 	('shardring.ring', NULL, ARRAY[(SELECT r::text FROM shardring.ring AS r)]),
 	('shardring_internal.row_move', NULL, ARRAY[
 		(jsonb_populate_record(NULL::shardring_internal.row_move, jsonb_build_object(

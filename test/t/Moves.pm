@@ -34,6 +34,7 @@ sub says
 	my ($status, $stdout, $error) = $node{map}->psql('postgres',
 		"SET search_path = captures, pg_catalog; $sql");
 	$error =~ s/^psql:<stdin>:\d+: //mg;
+	$error =~ s/^NOTICE:  (copying|comparing|deleting|waiting|rows stay).*\n//mg;
 	$error =~ s/^CONTEXT: .*\n(?:(?:PL|SQL).*\n)*//mg;
 	return "$error\n";
 }

@@ -101,7 +101,7 @@ check_rows($memory, 2, 1);
 nothing_left('finished');
 note on('map', q{
 	SELECT string_agg(phase || ' ' || round(1000 * extract(epoch FROM at - before)), ', ' ORDER BY number)
-	FROM (SELECT *, lag(at) OVER (ORDER BY number) AS before
+	FROM (SELECT *, lag(at) OVER (PARTITION BY move ORDER BY number) AS before
 		  FROM shardring_internal.move_event) AS e
 	WHERE event = 'done' AND state IN ('closing', 'decided')});
 
