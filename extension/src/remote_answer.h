@@ -5,7 +5,7 @@
 #ifndef SHARDRING_REMOTE_ANSWER_H
 #define SHARDRING_REMOTE_ANSWER_H
 
-#include "remote.h"
+#include "remote_question.h"
 
 #include "libpq-fe.h"
 

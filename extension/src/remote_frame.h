@@ -5,7 +5,7 @@
 #ifndef SHARDRING_REMOTE_FRAME_H
 #define SHARDRING_REMOTE_FRAME_H
 
-#include "remote.h"
+#include "remote_question.h"
 
 extern char *remote_frame_begin(const RemoteQuestion *question, int timeout);
 extern const char *remote_frame_end(const RemoteQuestion *question);

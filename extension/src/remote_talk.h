@@ -7,7 +7,7 @@
 #ifndef SHARDRING_REMOTE_TALK_H
 #define SHARDRING_REMOTE_TALK_H
 
-#include "remote.h"
+#include "remote_question.h"
 
 #include "libpq-fe.h"
 
