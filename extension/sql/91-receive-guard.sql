@@ -69,7 +69,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-	found_table regclass := to_regclass(relation);
+	found_table regclass := shardring_internal.find_table(relation);
 BEGIN
 	IF found_table IS NULL THEN
 		PERFORM shardring_internal.fail('42P01', format(
@@ -82,6 +82,34 @@ COMMENT ON FUNCTION shardring_internal.require_table(text) IS
 	'the table with this qualified name';
 REVOKE EXECUTE ON FUNCTION shardring_internal.require_table(text)
 	FROM PUBLIC;
+
+/* PostgreSQL's majors do not agree on what they say of what is no name. */
+CREATE FUNCTION shardring_internal.find_table(relation text)
+RETURNS regclass
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	parts text[];
+BEGIN
+	BEGIN
+		IF octet_length(relation) <= 1000 THEN
+			parts := parse_ident(relation);
+		END IF;
+	EXCEPTION
+		WHEN invalid_parameter_value THEN
+			NULL;	/* told below */
+	END;
+	IF cardinality(parts) BETWEEN 1 AND 3 THEN
+		RETURN to_regclass(relation);
+	END IF;
+	PERFORM shardring_internal.fail('42602', format(
+		'"%s" is not the name of a table', left(relation, 60)));
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.find_table(text) IS
+	'the table of this name, or NULL; 42602 for what is no name';
+REVOKE EXECUTE ON FUNCTION shardring_internal.find_table(text) FROM PUBLIC;
 
 /* What ALTER DATABASE ... SET will want, if it is needed. */
 CREATE FUNCTION shardring_internal.require_name_right() RETURNS void

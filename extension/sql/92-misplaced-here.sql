@@ -94,10 +94,12 @@ BEGIN
 			AND t.tgparentid = 0 AND CASE WHEN t.tgnargs = 2
 				THEN substr(t.tgargs, 1, length(argument)) = argument END
 			AND (only_relation IS NULL
-				 OR t.tgrelid = to_regclass(only_relation))
+				 OR t.tgrelid = shardring_internal.find_table(
+					 only_relation))
 		ORDER BY 1;
 	IF NOT FOUND THEN
-		IF only_relation IS NOT NULL AND to_regclass(only_relation) IS NULL
+		IF only_relation IS NOT NULL AND
+			shardring_internal.find_table(only_relation) IS NULL
 		THEN
 			PERFORM shardring_internal.fail('42P01', format(
 				'relation "%s" does not exist', only_relation),
