@@ -61,6 +61,14 @@ FROM generate_series(3601, 4096, 9) AS n, shardring_internal.resize_groups('c', 
 WHERE n < 3640 OR n > 3880 AND n < 3990 OR n > 4080;
 SELECT shardring.drop_ring('c');
 
+-- One group loses points while another gets some: each keeps its first ones.
+SELECT shardring.create_ring('both', 400);
+SELECT shardring.add_group('both', 'a', ARRAY['a']), shardring.add_group('both', 'b', ARRAY['b']);
+SELECT r.group_name, cardinality(r.points) AS n, r.points[1:390] = g.points[1:390] AS same
+FROM shardring_internal.resize_groups('both', 1, ARRAY['a', 'b'], ARRAY[390, 405]) AS r
+	JOIN shardring.shard_group AS g ON g.ring = 'both' AND g.group_name = r.group_name ORDER BY 1;
+SELECT shardring.drop_ring('both');
+
 -- What is refused, and nothing is left of it.
 SELECT shardring.create_ring('r');
 SELECT shardring.add_group('r', 'there', ARRAY['a']);

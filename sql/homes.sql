@@ -80,5 +80,10 @@ SELECT i, homes('md5', 1, i) OVER (ORDER BY i) = (
 	SELECT homes('md5', 1, j) FROM generate_series(1::bigint, i) AS j) AS same
 FROM generate_series(1::bigint, 3) AS i;
 
+-- one call that is asked about several lists of shards
+SELECT count(*) AS lists, bool_and(shardring_internal.is_among('md5', i, 1, v.names) = (shardring.shard_for('md5', i, 1) = ANY (v.names))) AS same
+FROM (VALUES (1, '{}'::text[]), (2, '{x}'), (3, ARRAY(SELECT shard FROM shardring.shard)), (4, '{x,y}')) AS l (n, names),
+	LATERAL (SELECT l.names) AS v (names), generate_series(1::bigint, 20) AS i;
+
 DROP TABLE public.keys;
 DROP EXTENSION shardring;

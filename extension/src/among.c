@@ -84,11 +84,9 @@ shards_meant(CallSite *site, ArrayType *names)
 		return among->meant;
 	if (among->meant != NULL)
 	{
-		/* LCOV_EXCL_START: one call site asked about several lists */
 		pfree(among->meant);
 		pfree(among->names);
 		among->meant = NULL;
-		/* LCOV_EXCL_STOP */
 	}
 	among->names = MemoryContextAlloc(site->context, VARSIZE(names));
 	memcpy(among->names, names, VARSIZE(names));

@@ -78,8 +78,8 @@ shardring_resize_groups(PG_FUNCTION_ARGS)
 	require_room(PG_GETARG_TEXT_PP(0), PG_GETARG_INT32(1), &resizing);
 	start_points(&resizing);
 	for (uint32 spare = SPARE_CANDIDATES; !choose_points(&resizing, spare);
-		 spare *= FILTER_PART)	/* LCOV_EXCL_LINE: see SPARE_CANDIDATES */
-		CHECK_FOR_INTERRUPTS(); /* LCOV_EXCL_LINE: see SPARE_CANDIDATES */
+		 spare *= FILTER_PART)
+		CHECK_FOR_INTERRUPTS();
 	for (int i = 0; i < resizing.n; i++)
 	{
 		Resize	   *resize = &resizing.resizes[i];
@@ -255,7 +255,7 @@ choose_points(Resizing *resizing, uint32 spare)
 									 last_candidate(resize, spare),
 									 &shardring_env));
 		if (cursor.n < resize->want)
-			return false;		/* LCOV_EXCL_LINE: see SPARE_CANDIDATES */
+			return false;
 	}
 	return true;
 }
@@ -292,8 +292,7 @@ static uint32
 last_candidate(const Resize *resize, uint32 spare)
 {
 	if (resize->want <= resize->cursor.n)
-		return resize->cursor.salt; /* LCOV_EXCL_LINE: fewer points and more
-									 * of others at once */
+		return resize->cursor.salt;
 	return resize->cursor.salt + resize->want - resize->cursor.n + spare;
 }
 
