@@ -109,7 +109,6 @@ END
 $body$;
 COMMENT ON FUNCTION shardring_internal.find_table(text) IS
 	'the table of this name, or NULL; 42602 for what is no name';
-REVOKE EXECUTE ON FUNCTION shardring_internal.find_table(text) FROM PUBLIC;
 
 /* What ALTER DATABASE ... SET will want, if it is needed. */
 CREATE FUNCTION shardring_internal.require_name_right() RETURNS void

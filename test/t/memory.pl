@@ -49,7 +49,8 @@ sub measure
 		'SELECT name, sum(total_bytes) FROM pg_backend_memory_contexts'
 		  . ' GROUP BY name');
 	# The measuring query's own, which has a row for each ring.
-	delete @bytes{ 'ExecutorState', 'ExprContext' };
+	delete @bytes{ 'ExecutorState', 'ExprContext',
+		'pg_get_backend_memory_contexts' };
 	my $rings = delete $bytes{'shardring ring'} // 0;
 	my $table = delete $bytes{'shardring cache'} // 0;
 	$table -= 256 * step($session, 'SELECT count(*) FROM'

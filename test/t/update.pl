@@ -33,7 +33,11 @@ SELECT line FROM (
 		(SELECT relname FROM pg_class WHERE oid = classid))) AS line
 	FROM member
 	UNION ALL
-	SELECT concat_ws(' | ', name, 'function', pg_get_functiondef(p.oid),
+	SELECT concat_ws(' | ', name, 'function',
+		CASE WHEN p.prokind = 'a'
+			THEN (SELECT to_jsonb(a)::text FROM pg_aggregate AS a
+				  WHERE a.aggfnoid = p.oid)
+			ELSE pg_get_functiondef(p.oid) END,
 		p.prosrc, p.procost, p.prorows, p.proleakproof,
 		pg_get_userbyid(p.proowner))
 	FROM member JOIN pg_proc AS p ON p.oid = objid
