@@ -155,7 +155,11 @@ COMMENT ON FUNCTION shardring_internal.begin_call(text) IS
 	'a token above all that are known, for one call';
 REVOKE EXECUTE ON FUNCTION shardring_internal.begin_call(text) FROM PUBLIC;
 
-/* NULL when what is wanted has been reached, or nothing more can be done. */
+/*
+ * NULL when what is wanted has been reached, or nothing more can be done.  A
+ * move that was to be taken back and is decided goes forward all the same: its
+ * keys are written nowhere until it has.
+ */
 CREATE FUNCTION shardring_internal.enter_phase(ring text, token bigint)
 RETURNS shardring_internal.row_move
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -173,8 +177,9 @@ BEGIN
 		RETURN NULL;
 	END IF;
 	next := shardring_internal.wanted_phase(m);
-	IF next IS NULL OR m.wanted = 'cancelled' AND m.state IN (
-		'decided', 'switched', 'finishing')
+	IF next IS NULL
+		OR m.program = 'fence' AND m.wanted = 'cancelled'
+			AND m.state = 'decided'
 	THEN
 		RETURN NULL;
 	ELSIF next <> m.phase THEN

@@ -1,0 +1,85 @@
+# move_ways.pl
+#	From wherever a move is there is a way on, or its error says one: also when
+#	servers come back with less than they had.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use Moves;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+new_move();
+my $run = "CALL shardring.run_move('orders')";
+my $switch = "CALL shardring.switch_move('orders', attempts => 1)";
+my $finish = "CALL shardring.finish_move('orders', grace => '0')";
+on('map', q{ALTER DATABASE postgres SET shardring.remote_timeout = '2 s'});
+
+# A server on which a step is to fail, as when its driver dies there.
+on('map', q{
+	CREATE TABLE fault (phase text, event text);
+	CREATE FUNCTION strike() RETURNS trigger LANGUAGE plpgsql AS $$
+	BEGIN
+		IF EXISTS (SELECT FROM public.fault AS f
+				   WHERE f.phase = NEW.phase AND f.event = NEW.event) THEN
+			RAISE 'struck';
+		END IF;
+		RETURN NEW;
+	END $$;
+	CREATE TRIGGER strike BEFORE INSERT ON shardring_internal.move_event
+		FOR EACH ROW EXECUTE FUNCTION strike()});
+
+sub strike
+{
+	my ($phase, $event, $call) = @_;
+	on('map', "INSERT INTO fault VALUES ('$phase', '$event')");
+	like(says($call), qr/^ERROR:  struck/, "the driver dies at $event of $phase");
+	on('map', 'DELETE FROM fault');
+	return;
+}
+
+sub state_is
+{
+	my ($state, $what) = @_;
+	is(on('map', 'SELECT state FROM shardring_internal.row_move ORDER BY move DESC LIMIT 1'),
+		$state, $what);
+	return;
+}
+
+# What only a server that lost commits does.
+sub forget
+{
+	my ($name, $set) = @_;
+	on($name, qq{
+		ALTER TABLE shardring.ring DISABLE TRIGGER ring_move;
+		UPDATE shardring.ring SET $set;
+		ALTER TABLE shardring.ring ENABLE ALWAYS TRIGGER ring_move});
+	return;
+}
+
+sub fill
+{
+	on($_, qq{
+		INSERT INTO account SELECT 'k' || i, 'v', 'n' FROM generate_series(1, 300) AS i
+		WHERE shardring.shard_for('orders', 'k' || i, 1) = '$_'}) foreach qw(a b);
+	return;
+}
+fill();
+on('map', q{SELECT shardring.start_move('orders', 2)});
+is(says($run) =~ /is ready to switch/, 1, 'ready');
+
+# ---------- taken back when it is too late ----------
+
+strike('activate_targets', 'done', $switch);
+on('map', q{UPDATE shardring_internal.row_move SET state = 'closing', phase = 'settle'});
+is(says("CALL shardring.cancel_move('orders')"), <<'END', 'forward, though it was to be taken back');
+ERROR:  ring "orders" is switched, not cancelled
+DETAIL:  Version 2 is active on a shard.
+HINT:  To end it: CALL shardring.finish_move('orders');
+END
+state_is('switched', 'and all the way');
+
+$_->stop foreach values %node;
+done_testing();
