@@ -162,8 +162,9 @@ COMMENT ON COLUMN shardring_internal.move_event.token IS 'token of the call';
 COMMENT ON COLUMN shardring_internal.move_event.state IS 'state of the move';
 COMMENT ON COLUMN shardring_internal.move_event.phase IS 'phase of the move';
 COMMENT ON COLUMN shardring_internal.move_event.event IS
-	'begin, done, waiting, or failed';
-COMMENT ON COLUMN shardring_internal.move_event.detail IS 'why it failed';
+	'begin, done, waiting, failed, or fallen: shards lost the switch';
+COMMENT ON COLUMN shardring_internal.move_event.detail IS
+	'why it failed, or which shards';
 
 /*
  * What a phase comes to: it is done, or an error says why not, or neither and

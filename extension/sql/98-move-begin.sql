@@ -129,7 +129,9 @@ BEGIN ATOMIC
 		WHEN m.program = 'move' THEN CASE m.state
 			WHEN 'ready' THEN 'To switch: CALL shardring.switch_move(%L);'
 				|| chr(10) || 'To go back: CALL shardring.cancel_move(%1$L);'
-			WHEN 'switched' THEN 'To end it: CALL shardring.finish_move(%L);'
+			WHEN 'switched' THEN CASE WHEN m.phase = m.state AND m.error IS NULL
+				THEN 'To end it: CALL shardring.finish_move(%L);'
+				ELSE 'To go on: CALL shardring.run_move(%L);' END
 			WHEN 'decided' THEN 'To go on: CALL shardring.run_move(%L);'
 			WHEN 'finishing' THEN 'To go on: CALL shardring.run_move(%L);'
 			WHEN 'cancelling' THEN 'To go on: CALL shardring.run_move(%L);'
@@ -169,8 +171,10 @@ BEGIN
 	ELSIF m.error IS NOT NULL
 		OR m.wanted = 'cancelled' AND m.state <> 'cancelled'
 	THEN
-		PERFORM shardring_internal.fail('55000', format(
-			'ring "%s" is %s, not %s', m.ring, m.state, m.wanted),
+		PERFORM shardring_internal.fail('55000', format(CASE
+				WHEN m.state = m.wanted THEN 'move of ring "%s" cannot go on'
+				ELSE 'ring "%s" is %s, not %s' END,
+				m.ring, m.state, m.wanted),
 			detail => coalesce(regexp_replace(m.error, '\.?$', '.'), format(
 				'Version %s is active on a shard.', m.to_version)),
 			hint => shardring_internal.next_commands(m));

@@ -73,6 +73,7 @@ REVOKE EXECUTE ON FUNCTION shardring_internal.tell(text, timestamptz)
 /*
  * A fence tells its caller at once.  A move goes on by itself: a switch that
  * was opened again as often as its caller said, anything else five times.
+ * When a switch is given up, one more round opens what is closed.
  */
 CREATE FUNCTION shardring_internal.try_again(ring text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -82,21 +83,22 @@ DECLARE
 	m shardring_internal.row_move := shardring_internal.current_move(ring);
 	again boolean := m.program = 'move' AND m.error IS NOT NULL
 		AND CASE WHEN m.state IN ('closing', 'arming')
-			THEN m.attempts < (m.options ->> 'attempts')::integer
+			THEN NOT m.options ? 'gave_up' AND m.attempts < (m.options ->> 'attempts')::integer
 			ELSE m.failures < 5 END;
 BEGIN
 	IF again OR m.program IS DISTINCT FROM 'move' OR m.error IS NULL THEN
 		RETURN coalesce(again, false);
 	END IF;
 	UPDATE shardring_internal.row_move AS r
-	SET stuck = m.state NOT IN ('closing', 'arming'),
+	SET stuck = m.state NOT IN ('closing', 'arming')
+			OR m.options ? 'gave_up',
 		wanted = CASE WHEN m.state IN ('closing', 'arming') THEN 'ready'
 			ELSE r.wanted END,
 		options = CASE WHEN m.state IN ('closing', 'arming')
-			THEN r.options || jsonb_build_object('gave_up', r.error)
+			THEN jsonb_build_object('gave_up', r.error) || r.options
 			ELSE r.options END
 	WHERE r.ring = m.ring AND r.move = m.move;
-	RETURN m.state IN ('closing', 'arming');
+	RETURN m.state IN ('closing', 'arming') AND NOT m.options ? 'gave_up';
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.try_again(text) IS
@@ -284,10 +286,7 @@ BEGIN
 		FROM shardring_internal.move_phases() AS p
 		WHERE p.program = m.program AND p.phase = m.phase;
 	ELSIF outcome.error IS NOT NULL THEN
-		UPDATE shardring_internal.row_move AS r
-		SET error = outcome.error, failures = r.failures + 1,
-			attempts = r.attempts + (m.state IN ('arming', 'closing'))::integer
-		WHERE r.ring = m.ring AND r.move = m.move;
+		PERFORM shardring_internal.note_failure(m, outcome.error);
 	END IF;
 END
 $body$;
@@ -296,6 +295,25 @@ COMMENT ON FUNCTION shardring_internal.leave_phase(
 	'notes what came of a phase, and goes on to the next one';
 REVOKE EXECUTE ON FUNCTION shardring_internal.leave_phase(
 	shardring_internal.row_move, shardring_internal.move_outcome) FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.note_failure(
+	m shardring_internal.row_move, error text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	UPDATE shardring_internal.row_move AS r
+	SET error = note_failure.error, failures = r.failures + 1,
+		attempts = r.attempts + (r.state IN ('arming', 'closing'))::integer
+	WHERE r.ring = m.ring AND r.move = m.move;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.note_failure(
+	shardring_internal.row_move, text) IS
+	'notes why a move did not go on, and counts it';
+REVOKE EXECUTE ON FUNCTION shardring_internal.note_failure(
+	shardring_internal.row_move, text) FROM PUBLIC;
 
 /* Phases with a step have answers by shard, others what they ask to keep. */
 CREATE FUNCTION shardring_internal.keep_outcome(

@@ -34,9 +34,11 @@ BEGIN
 		m, shardring_internal.move_shards(m, 'all'), 'take') AS a;
 	PERFORM shardring_internal.note_identities(m, answers);
 	IF shardring_internal.is_decided(m, switched) THEN
-		PERFORM shardring_internal.go_to_phase(m, 'activate_targets');
+		PERFORM shardring_internal.raise_fallen(
+			shardring_internal.go_to_phase(m, 'activate_targets'), answers);
 		RETURN;
 	END IF;
+	m := shardring_internal.raise_fallen(m, answers);
 	IF problem IS NULL AND m.state = 'closed' THEN
 		problem := shardring_internal.opened_since(m, answers);
 		IF problem IS NOT NULL THEN
@@ -55,8 +57,7 @@ BEGIN
 	IF problem IS NOT NULL
 		AND m.state NOT IN ('decided', 'reopening', 'finishing')
 	THEN
-		UPDATE shardring_internal.row_move AS r SET error = problem
-		WHERE r.ring = m.ring AND r.move = m.move;
+		PERFORM shardring_internal.note_failure(m, problem);
 	END IF;
 END
 $body$;
@@ -65,11 +66,7 @@ COMMENT ON FUNCTION shardring_internal.take_move(text, bigint) IS
 REVOKE EXECUTE ON FUNCTION shardring_internal.take_move(text, bigint)
 	FROM PUBLIC;
 
-/*
- * Where the new version is active somewhere, the move goes forward.  After the
- * switch, a shard that has the version before again is a standby that was
- * promoted: it is activated again.
- */
+/* Where the new version is active somewhere, the move goes forward. */
 CREATE FUNCTION shardring_internal.is_decided(
 	m shardring_internal.row_move, switched boolean)
 RETURNS boolean

@@ -149,7 +149,10 @@ DECLARE
 	m shardring_internal.row_move := shardring_internal.move_of(ring);
 BEGIN
 	UPDATE shardring_internal.row_move AS r
-	SET options = r.options - 'gave_up', attempts = 0, failures = 0
+	SET options = r.options - 'gave_up', attempts = 0, failures = 0,
+		wanted = CASE WHEN r.wanted = 'cancelled'
+				AND r.state IN ('decided', 'switched') THEN 'switched'
+			ELSE r.wanted END
 	WHERE r.ring = m.ring AND r.move = m.move;
 END
 $body$;

@@ -53,8 +53,12 @@ sub forget
 {
 	my ($name, $set) = @_;
 	on($name, qq{
-		ALTER TABLE shardring.ring DISABLE TRIGGER ring_move;
+		ALTER TABLE shardring.ring DISABLE TRIGGER ALL;
 		UPDATE shardring.ring SET $set;
+		ALTER TABLE shardring.activation DISABLE TRIGGER ALL;
+		DELETE FROM shardring.activation WHERE version = 2;
+		ALTER TABLE shardring.activation ENABLE TRIGGER ALL;
+		ALTER TABLE shardring.ring ENABLE TRIGGER ALL;
 		ALTER TABLE shardring.ring ENABLE ALWAYS TRIGGER ring_move});
 	return;
 }
@@ -80,6 +84,23 @@ DETAIL:  Version 2 is active on a shard.
 HINT:  To end it: CALL shardring.finish_move('orders');
 END
 state_is('switched', 'and all the way');
+
+# ---------- a shard is down ----------
+
+$node{b}->stop;
+like(says("SET statement_timeout = '1 min'; $run"),
+	qr/^ERROR:  move of ring "orders" cannot go on\nDETAIL:  b: /,
+	'a call ends while a shard is down');
+$node{b}->start;
+
+# ---------- a source comes back without the switch ----------
+
+forget('a', q{active_version = 1, moving_from = NULL, moving_to = NULL,
+	closed_until = NULL, back_lsn = NULL, fingerprint = (SELECT v.fingerprint FROM shardring.ring_version AS v
+		WHERE v.version = 1)});
+like(says($run), qr/^NOTICE:  ring "orders" is switched to version 2\n/, 'the move goes on');
+is(on('a', 'SELECT active_version, moving_to FROM shardring.ring'), '2|2',
+	'and the source is switched again');
 
 $_->stop foreach values %node;
 done_testing();
