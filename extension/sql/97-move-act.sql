@@ -6,6 +6,7 @@
  * and no lock of a row, but for those that change this database only.
  */
 
+/* A move that has lost its way back is ended by who says so. */
 CREATE FUNCTION shardring_internal.act_phase(m shardring_internal.row_move)
 RETURNS shardring_internal.move_outcome
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -20,7 +21,12 @@ BEGIN
 		PERFORM shardring_internal.fail('55000', format(
 			'a move of ring "%s" has no phase "%s"', m.ring, m.phase));
 	END IF;
-	IF p.step IS NOT NULL THEN
+	IF m.options -> 'unverified' = 'true'
+		AND m.phase IN ('start', 'back_verify', 'back_verify_again')
+	THEN
+		RETURN ROW(true, NULL, NULL, NULL, NULL)
+			::shardring_internal.move_outcome;
+	ELSIF p.step IS NOT NULL THEN
 		RETURN shardring_internal.act_step(m, p.step, p.who, p.streams);
 	END IF;
 	RETURN CASE m.phase
@@ -34,6 +40,8 @@ BEGIN
 		WHEN 'activate_here' THEN shardring_internal.act_activate_here(m)
 		WHEN 'activate_routers' THEN shardring_internal.act_routers(m)
 		WHEN 'back_verify' THEN shardring_internal.act_verify(m, 'back')
+		WHEN 'back_verify_again'
+		THEN shardring_internal.act_verify(m, 'back')
 		WHEN 'grace' THEN shardring_internal.act_grace(m)
 		WHEN 'drain' THEN shardring_internal.act_drain(m)
 		WHEN 'delete' THEN shardring_internal.act_delete(m, false)

@@ -94,7 +94,8 @@ REVOKE EXECUTE ON FUNCTION shardring_internal.digest_shift(
  * Many ranges differ while a stream is behind: then it is given time.  Keys
  * that are not found equal are hot, and looked at again while nobody writes;
  * after the switch nobody will wait for that, so there every key has to have
- * been equal.
+ * been equal, and once more before anything is deleted: since then a side may
+ * have lost rows, or the way back have ended.
  */
 CREATE FUNCTION shardring_internal.act_verify(
 	m shardring_internal.row_move, direction text)
@@ -105,6 +106,7 @@ SET shardring.remote_timeout = '1 h'
 AS $body$
 DECLARE
 	d record;
+	keys boolean := false;
 	shift jsonb := jsonb_build_object(
 		'shift', shardring_internal.digest_shift(m));
 BEGIN
@@ -118,6 +120,7 @@ BEGIN
 	IF d.error IS NULL AND d.number BETWEEN 1 AND 1000 THEN
 		SELECT r.* INTO STRICT d
 		FROM shardring_internal.until_equal(m, d.units) AS r;
+		keys := true;
 	END IF;
 	IF d.error IS NULL AND direction = 'forward' AND d.number <= 1000 THEN
 		RETURN ROW(true, NULL, NULL, jsonb_build_object('hot', d.units), NULL)
@@ -128,6 +131,9 @@ BEGIN
 			SELECT min(coalesce(w.error, shardring_internal.stream_problem(
 				w.publisher, w.subscriber, w.name, w.slot, w.subscription)))
 			FROM shardring_internal.watch_streams(m, direction) AS w);
+		IF d.error IS NULL AND keys AND m.phase = 'back_verify_again' THEN
+			d.error := shardring_internal.different(d.number);
+		END IF;
 	END IF;
 	RETURN ROW(d.error IS NULL AND d.number = 0, d.error, 0.5, NULL,
 		format('comparing: %s ranges or keys differ', d.number))
@@ -195,6 +201,16 @@ COMMENT ON FUNCTION shardring_internal.until_equal(
 REVOKE EXECUTE ON FUNCTION shardring_internal.until_equal(
 	shardring_internal.row_move, jsonb) FROM PUBLIC;
 
+CREATE FUNCTION shardring_internal.different(number bigint) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE number WHEN 1 THEN '1 key differs between both sides'
+		ELSE format('%s keys differ between both sides', number) END;
+END;
+COMMENT ON FUNCTION shardring_internal.different(bigint) IS
+	'that so many keys differ';
+REVOKE EXECUTE ON FUNCTION shardring_internal.different(bigint) FROM PUBLIC;
+
 /* While nobody writes, keys that were always written must be equal. */
 CREATE FUNCTION shardring_internal.hot_problem(
 	m shardring_internal.row_move)
@@ -211,8 +227,8 @@ BEGIN
 	SELECT r.* INTO STRICT d
 	FROM shardring_internal.differences(m, jsonb_build_object(
 		'tables', shardring_internal.as_keys(m.options -> 'hot'))) AS r;
-	RETURN coalesce(d.error, CASE WHEN d.number > 0 THEN format(
-		'%s keys differ between both sides', d.number) END);
+	RETURN coalesce(d.error, CASE WHEN d.number > 0
+		THEN shardring_internal.different(d.number) END);
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.hot_problem(

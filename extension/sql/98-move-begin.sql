@@ -126,6 +126,11 @@ RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT format(CASE
+		WHEN m.error IS NOT NULL
+			AND m.phase IN ('start', 'back_verify', 'back_verify_again')
+		THEN 'To go on: CALL shardring.run_move(%L);' || chr(10)
+			|| 'Without the way back: CALL shardring.finish_move(%1$L, '
+			|| 'unverified => true);'
 		WHEN m.program = 'move' THEN CASE m.state
 			WHEN 'ready' THEN 'To switch: CALL shardring.switch_move(%L);'
 				|| chr(10) || 'To go back: CALL shardring.cancel_move(%1$L);'

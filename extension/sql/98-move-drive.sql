@@ -83,7 +83,8 @@ DECLARE
 	m shardring_internal.row_move := shardring_internal.current_move(ring);
 	again boolean := m.program = 'move' AND m.error IS NOT NULL
 		AND CASE WHEN m.state IN ('closing', 'arming')
-			THEN NOT m.options ? 'gave_up' AND m.attempts < (m.options ->> 'attempts')::integer
+			THEN NOT m.options ? 'gave_up'
+				AND m.attempts < (m.options ->> 'attempts')::integer
 			ELSE m.failures < 5 END;
 BEGIN
 	IF again OR m.program IS DISTINCT FROM 'move' OR m.error IS NULL THEN

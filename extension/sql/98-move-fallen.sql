@@ -52,7 +52,7 @@ COMMENT ON FUNCTION shardring_internal.raise_fallen(
 REVOKE EXECUTE ON FUNCTION shardring_internal.raise_fallen(
 	shardring_internal.row_move, jsonb) FROM PUBLIC;
 
-/* Before the activations are over, a source is sound as long as it is closed. */
+/* Before the activations are over, a source that is closed is sound. */
 CREATE FUNCTION shardring_internal.fallen_shards(
 	m shardring_internal.row_move, answers jsonb)
 RETURNS text[]

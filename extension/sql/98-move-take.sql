@@ -96,7 +96,7 @@ DECLARE
 	direction text := CASE
 		WHEN m.state IN ('copying', 'following', 'ready', 'arming', 'closing',
 						 'reopening') THEN 'forward'
-		WHEN m.state = 'switched' THEN 'back' END;
+		WHEN m.state IN ('switched', 'finishing') THEN 'back' END;
 	answers jsonb;
 BEGIN
 	IF m.program <> 'move' THEN

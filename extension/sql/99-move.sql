@@ -88,21 +88,23 @@ REVOKE EXECUTE ON PROCEDURE shardring.switch_move(text, interval, integer)
 
 CREATE PROCEDURE shardring.finish_move(
 	ring text, grace interval DEFAULT '15 min',
-	rows_per_second integer DEFAULT 10000)
+	rows_per_second integer DEFAULT 10000, unverified boolean DEFAULT false)
 LANGUAGE plpgsql
 AS $body$
 BEGIN
 	PERFORM shardring_internal.want_move(ring, 'finished',
 		pg_catalog.jsonb_build_object('grace', grace,
-									  'rows_per_second', rows_per_second));
+									  'rows_per_second', rows_per_second,
+									  'unverified', unverified));
 	COMMIT;
 	CALL shardring_internal.drive_move(ring);
 END
 $body$;
-COMMENT ON PROCEDURE shardring.finish_move(text, interval, integer) IS
+COMMENT ON PROCEDURE
+	shardring.finish_move(text, interval, integer, boolean) IS
 	'ends the way back, and deletes the rows where they were';
-REVOKE EXECUTE ON PROCEDURE shardring.finish_move(text, interval, integer)
-	FROM PUBLIC;
+REVOKE EXECUTE ON PROCEDURE
+	shardring.finish_move(text, interval, integer, boolean) FROM PUBLIC;
 
 CREATE PROCEDURE shardring.cancel_move(ring text)
 LANGUAGE plpgsql
@@ -207,6 +209,7 @@ BEGIN
 			THEN option.value::interval BETWEEN '50 ms' AND '1 min'
 			WHEN 'grace' THEN option.value::interval BETWEEN '0' AND '1 y'
 			WHEN 'attempts' THEN option.value::integer BETWEEN 1 AND 1000
+			WHEN 'unverified' THEN option.value IS NOT NULL
 			ELSE option.value::integer > 0 END)
 		THEN
 			PERFORM shardring_internal.fail('22023', format(

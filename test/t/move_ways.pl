@@ -102,5 +102,41 @@ like(says($run), qr/^NOTICE:  ring "orders" is switched to version 2\n/, 'the mo
 is(on('a', 'SELECT active_version, moving_to FROM shardring.ring'), '2|2',
 	'and the source is switched again');
 
+# ---------- rows that came back here are compared before they are deleted ----------
+
+# as if the target had lost what it had confirmed
+my $lost = on('c', q{SELECT min(id) FROM account});
+on('c', qq{ALTER PUBLICATION $_ SET (publish = 'insert')})
+  foreach split /\n/, on('c', 'SELECT pubname FROM pg_publication');
+on('c', qq{SET session_replication_role = replica; DELETE FROM account WHERE id = '$lost'});
+on('c', qq{ALTER PUBLICATION $_ SET (publish = 'insert,update,delete')})
+  foreach split /\n/, on('c', 'SELECT pubname FROM pg_publication');
+my $rows = on('a', 'SELECT count(*) FROM account') + on('b', 'SELECT count(*) FROM account');
+like(says($finish), qr/^ERROR:  ring "orders" is finishing, not finished
+DETAIL:  1 keys? differs? between both sides\.
+HINT:  To go on: CALL shardring\.run_move\('orders'\);
+Without the way back: CALL shardring\.finish_move\('orders', unverified => true\);/,
+	'not finished while a row is missing');
+is(on('a', 'SELECT count(*) FROM account') + on('b', 'SELECT count(*) FROM account'),
+	$rows, 'and nothing is deleted');
+on('c', qq{INSERT INTO account VALUES ('$lost', 'v', 'n')});
+
+# the way back is lost
+foreach my $name (qw(a b))
+{
+	on($name, qq{ALTER SUBSCRIPTION $_ DISABLE; ALTER SUBSCRIPTION $_ SET (slot_name = NONE);
+		DROP SUBSCRIPTION $_})
+	  foreach split /\n/, on($name, q{SELECT subname FROM pg_subscription});
+}
+on('c', q{UPDATE account SET value = 'w'});
+like(says($run), qr/^ERROR: /, 'not finished without the way back');
+is(says("CALL shardring.finish_move('orders', grace => '0', unverified => true)"),
+	qq{NOTICE:  ring "orders" is switched to version 2\n}, 'finished, not compared');
+nothing_left('finished');
+is(on('map', q{SELECT count(*) FROM shardring.misplaced('orders')}), '0',
+	'no row is where it does not belong');
+is(on('a', 'SELECT count(*) FROM account') + on('b', 'SELECT count(*) FROM account')
+	+ on('c', 'SELECT count(*) FROM account'), '300', 'every row is there once');
+
 $_->stop foreach values %node;
 done_testing();
