@@ -26,6 +26,8 @@ BEGIN
 		'token', token::text, 'document', document::text);
 	PERFORM shardring_internal.require_step(step, token, document);
 	PERFORM shardring_internal.require_expected(document -> 'expected_shards');
+	PERFORM shardring_internal.refuse_promoted(step, document -> 'timelines');
+	PERFORM shardring_internal.commit_for_good();
 	IF step = 'settle' THEN
 		RETURN shardring_internal.step_settle(ring, token, document);
 	ELSIF step = 'slot' THEN
@@ -68,6 +70,48 @@ COMMENT ON FUNCTION shardring.move_step(text, text, bigint, jsonb) IS
 	'takes a step of a move on this shard, and says what it has come to';
 REVOKE EXECUTE ON FUNCTION shardring.move_step(text, text, bigint, jsonb)
 	FROM PUBLIC;
+
+/*
+ * Since the map has looked, a standby was promoted, which may lack something:
+ * the map has to look again first.
+ */
+CREATE FUNCTION shardring_internal.refuse_promoted(
+	step text, timelines jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF step <> 'take'
+		AND (timelines ->> shardring_internal.this_shard())::integer
+			<> shardring_internal.wal_timeline()
+	THEN
+		PERFORM shardring_internal.fail('55000',
+			'this server was promoted since it was asked last',
+			hint => 'Call again what this step belongs to.');
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring_internal.refuse_promoted(text, jsonb) IS
+	'raises when a shard is on another timeline than the map has seen';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.refuse_promoted(text, jsonb) FROM PUBLIC;
+
+/* What is asked next rests on what this transaction commits. */
+CREATE FUNCTION shardring_internal.commit_for_good() RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+		PERFORM set_config('synchronous_commit', 'on', true);
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.commit_for_good() IS
+	'lets this transaction wait until its commit cannot be lost';
+REVOKE EXECUTE ON FUNCTION shardring_internal.commit_for_good() FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.change_ring(ours shardring.ring)
 RETURNS void

@@ -50,21 +50,25 @@ LANGUAGE plpgsql STABLE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-	expected jsonb := (
-		SELECT jsonb_object_agg(
-			format('%s/%s', s.system_identifier, s.database_oid),
-			jsonb_build_array(s.shard))
-		FROM shardring_internal.move_shard AS s
-		WHERE s.ring = m.ring AND s.move = m.move
-			AND s.shard = ANY (shards COLLATE "C")
-			AND s.system_identifier IS NOT NULL);
+	expected jsonb;
+	timelines jsonb;
 BEGIN
+	SELECT jsonb_object_agg(
+			format('%s/%s', s.system_identifier, s.database_oid),
+			jsonb_build_array(s.shard)),
+		jsonb_object_agg(s.shard, s.timeline)
+	INTO expected, timelines
+	FROM shardring_internal.move_shard AS s
+	WHERE s.ring = m.ring AND s.move = m.move
+		AND s.shard = ANY (shards COLLATE "C")
+		AND s.system_identifier IS NOT NULL;
 	RETURN jsonb_build_object(
 			'from_version', m.from_version, 'to_version', m.to_version,
 			'from_fingerprint', m.from_fingerprint,
 			'to_fingerprint', m.to_fingerprint)
 		|| CASE WHEN expected IS NULL THEN '{}'
-			ELSE jsonb_build_object('expected_shards', expected) END;
+			ELSE jsonb_build_object('expected_shards', expected,
+									'timelines', timelines) END;
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.move_document(

@@ -95,7 +95,10 @@ COMMENT ON FUNCTION shardring_internal.act_step(
 REVOKE EXECUTE ON FUNCTION shardring_internal.act_step(
 	shardring_internal.row_move, text, text, text) FROM PUBLIC;
 
-/* A question must be over before its answer is given up. */
+/*
+ * A question must be over before its answer is given up.  A hold for good is to
+ * outlive a failover, so standbys must have it.
+ */
 CREATE FUNCTION shardring_internal.step_details(
 	m shardring_internal.row_move, step text)
 RETURNS jsonb
@@ -110,7 +113,8 @@ BEGIN
 			ELSE '{"for_good": true}' END
 		WHEN 'settle' THEN jsonb_build_object('timeout', greatest(least(
 			current_setting('shardring.remote_timeout')::interval / 2,
-			shardring_internal.time_left(m)), '0'))
+			shardring_internal.time_left(m)), '0'),
+			'standbys', m.phase = 'settle')
 		ELSE '{}' END;
 END
 $body$;

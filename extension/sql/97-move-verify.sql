@@ -123,7 +123,8 @@ BEGIN
 		keys := true;
 	END IF;
 	IF d.error IS NULL AND direction = 'forward' AND d.number <= 1000 THEN
-		RETURN ROW(true, NULL, NULL, jsonb_build_object('hot', d.units), NULL)
+		RETURN ROW(true, NULL, NULL, jsonb_build_object(
+				'hot', d.units, 'compare_again', false), NULL)
 			::shardring_internal.move_outcome;
 	END IF;
 	IF d.error IS NULL AND d.number > 0 THEN

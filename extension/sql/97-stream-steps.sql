@@ -192,6 +192,7 @@ REVOKE EXECUTE ON FUNCTION
 /*
  * Everything that was written before is sent, and confirmed by all readers of
  * our slots and by the standbys that stream: false when that takes longer.
+ * What streams and replays nothing is no standby: pg_receivewal, for one.
  */
 CREATE FUNCTION shardring_internal.sent_to_all(
 	ring text, document jsonb, deadline timestamptz, OUT lsn pg_lsn,
@@ -214,7 +215,7 @@ BEGIN
 			AND NOT EXISTS (
 				SELECT FROM pg_stat_replication AS r
 				WHERE document -> 'standbys' = 'true'
-					AND r.state = 'streaming'
+					AND r.state = 'streaming' AND r.replay_lsn IS NOT NULL
 					AND r.flush_lsn >= lsn IS NOT TRUE
 					AND NOT EXISTS (
 						SELECT FROM pg_replication_slots AS s

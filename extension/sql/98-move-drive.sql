@@ -122,6 +122,7 @@ BEGIN
 			'another call is moving ring "%s"', ring),
 			hint => 'Wait for it, or end it and call again.');
 	END IF;
+	PERFORM shardring_internal.commit_for_good();
 	m := shardring_internal.current_move(ring);
 	IF m.ring IS NULL THEN
 		PERFORM shardring_internal.fail('55000', format(
@@ -208,7 +209,8 @@ BEGIN ATOMIC
 		WHEN m.phase = 'closed'
 		THEN CASE m.wanted WHEN 'finished' THEN 'activate_targets' END
 		WHEN m.phase = 'ready'
-		THEN CASE WHEN m.wanted IN ('switched', 'finished') THEN 'look' END
+		THEN CASE WHEN m.options -> 'compare_again' = 'true' THEN 'copy'
+			WHEN m.wanted IN ('switched', 'finished') THEN 'look' END
 		WHEN m.phase = 'switched'
 		THEN CASE m.wanted WHEN 'finished' THEN 'grace' END
 		ELSE m.phase END;

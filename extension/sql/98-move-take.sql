@@ -32,6 +32,7 @@ BEGIN
 	INTO answers, problem, switched
 	FROM shardring_internal.ask_move(
 		m, shardring_internal.move_shards(m, 'all'), 'take') AS a;
+	PERFORM shardring_internal.note_promoted(m, answers);
 	PERFORM shardring_internal.note_identities(m, answers);
 	IF shardring_internal.is_decided(m, switched) THEN
 		PERFORM shardring_internal.raise_fallen(
@@ -45,10 +46,7 @@ BEGIN
 			m := shardring_internal.go_to_phase(m, 'close');
 		END IF;
 	ELSIF m.program = 'move' AND m.state IN ('arming', 'closing')
-		AND NOT EXISTS (
-			SELECT FROM unnest(shardring_internal.move_shards(m, 'targets'))
-				AS t (shard)
-			WHERE answers -> t.shard IS NULL)
+		AND shardring_internal.may_reopen(m, answers)
 	THEN
 		m := shardring_internal.go_to_phase(m, 'reopen');
 		problem := NULL;
@@ -65,6 +63,39 @@ COMMENT ON FUNCTION shardring_internal.take_move(text, bigint) IS
 	'lets all shards take the token, and believes what they are';
 REVOKE EXECUTE ON FUNCTION shardring_internal.take_move(text, bigint)
 	FROM PUBLIC;
+
+/*
+ * Sources may be opened when no target can have the new version: all have
+ * taken the token and said so, or this map is on the timeline on which the
+ * move began, and so has lost no commit: then no target was ever asked.
+ */
+CREATE FUNCTION shardring_internal.may_reopen(
+	m shardring_internal.row_move, answers jsonb)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	silent boolean := EXISTS (
+		SELECT FROM unnest(shardring_internal.move_shards(m, 'targets'))
+			AS t (shard)
+		WHERE answers -> t.shard IS NULL);
+	timeline integer := shardring_internal.wal_timeline();
+BEGIN
+	IF NOT silent THEN
+		UPDATE shardring_internal.row_move AS r
+		SET options = r.options || jsonb_build_object('timeline', timeline)
+		WHERE r.ring = m.ring AND r.move = m.move;
+	END IF;
+	RETURN NOT silent
+		OR coalesce((m.options ->> 'timeline')::integer = timeline, false);
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.may_reopen(
+	shardring_internal.row_move, jsonb) IS
+	'whether no target can own the keys of a move yet';
+REVOKE EXECUTE ON FUNCTION shardring_internal.may_reopen(
+	shardring_internal.row_move, jsonb) FROM PUBLIC;
 
 /* Where the new version is active somewhere, the move goes forward. */
 CREATE FUNCTION shardring_internal.is_decided(
@@ -160,6 +191,34 @@ COMMENT ON FUNCTION shardring_internal.not_that_shard(text, jsonb) IS
 	'that an answer comes from another shard; NULL: it does not';
 REVOKE EXECUTE ON FUNCTION shardring_internal.not_that_shard(text, jsonb)
 	FROM PUBLIC;
+
+/*
+ * A standby that was promoted can lack what its primary had confirmed to the
+ * other side: only comparing rows shows that.
+ */
+CREATE FUNCTION shardring_internal.note_promoted(
+	m shardring_internal.row_move, answers jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	UPDATE shardring_internal.row_move AS r
+	SET options = r.options || '{"compare_again": true}'
+	WHERE r.ring = m.ring AND r.move = m.move
+		AND EXISTS (
+			SELECT FROM shardring_internal.move_shard AS s
+			WHERE s.ring = m.ring AND s.move = m.move
+				AND (s.source OR s.target)
+				AND s.timeline <> (answers #>> ARRAY[s.shard, 'timeline'])
+					::integer);
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.note_promoted(
+	shardring_internal.row_move, jsonb) IS
+	'notes that both sides are to be compared, when a shard was promoted';
+REVOKE EXECUTE ON FUNCTION shardring_internal.note_promoted(
+	shardring_internal.row_move, jsonb) FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.note_identities(
 	m shardring_internal.row_move, answers jsonb)

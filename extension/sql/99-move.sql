@@ -19,7 +19,8 @@ BEGIN
 	PERFORM shardring_internal.require_movable(ring, version);
 	m := shardring_internal.new_move(ring, version, 'move', 'ready');
 	PERFORM shardring_internal.want(m, 'ready', '{"max_hold": "2 s",
-		"attempts": 5, "grace": "15 min", "rows_per_second": 10000}');
+		"attempts": 5, "grace": "15 min", "rows_per_second": 10000}'
+		|| jsonb_build_object('timeline', shardring_internal.wal_timeline()));
 	RETURN m.move;
 END
 $body$;

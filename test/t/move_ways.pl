@@ -138,5 +138,58 @@ is(on('map', q{SELECT count(*) FROM shardring.misplaced('orders')}), '0',
 is(on('a', 'SELECT count(*) FROM account') + on('b', 'SELECT count(*) FROM account')
 	+ on('c', 'SELECT count(*) FROM account'), '300', 'every row is there once');
 
+# ---------- a target that was promoted ----------
+
+on('map', q{SELECT shardring.draft_version('orders');
+	SELECT shardring.set_weight('orders', 'gc', 4);
+	SELECT shardring.start_move('orders')});
+like(says($run), qr/is ready to switch/, 'ready for another move');
+$lost = on('c', q{SELECT min(id) FROM account
+	WHERE shardring.shard_for('orders', id, 2) <> 'c'});
+on('c', qq{SET session_replication_role = replica; DELETE FROM account WHERE id = '$lost'});
+on('map', q{UPDATE shardring_internal.move_shard SET timeline = timeline - 1 WHERE shard = 'c'});
+like(says($switch), qr/^ERROR:  ring "orders" was not switched to version 3
+DETAIL:  1 key differs between both sides\./, 'not switched: a target lost a row');
+on('c', qq{SET session_replication_role = replica; INSERT INTO account VALUES ('$lost', 'v', 'n')});
+
+# ---------- a target that dies while sources are closed ----------
+
+strike('settle', 'done', $switch);
+is(on('a', 'SELECT closed_until FROM shardring.ring'), 'infinity', 'a source is closed');
+$node{c}->stop;
+like(says($run), qr/^ERROR: .*\nDETAIL:  c: /, 'a target is down');
+is(on('a', 'SELECT closed_until IS NULL FROM shardring.ring'), 't', 'and the source is open again');
+$node{c}->start;
+
+# ---------- a standby has the hold before anybody owns its keys ----------
+
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$node{a}->backup('backup');
+$standby->init_from_backup($node{a}, 'backup', has_streaming => 1);
+$standby->start;
+$node{a}->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_replication
+	WHERE application_name !~ '^shardring' AND state = 'streaming'});
+$node{standby} = $standby;
+my $receiver = on('standby', q{SELECT pid FROM pg_stat_wal_receiver});
+kill 'STOP', $receiver;
+like(says("CALL shardring.switch_move('orders', attempts => 1, max_hold => '500 ms')"), qr/^ERROR:  ring "orders" was not switched to version 3
+DETAIL:  a: what was written is not on the other side yet\./, 'not switched without the standby');
+kill 'CONT', $receiver;
+on($_, q{
+	CREATE TABLE commits (how text);
+	CREATE FUNCTION commits() RETURNS trigger LANGUAGE plpgsql AS $$
+	BEGIN
+		INSERT INTO public.commits VALUES (current_setting('synchronous_commit'));
+		RETURN NEW;
+	END $$;
+	ALTER SYSTEM SET synchronous_commit = off;
+	SELECT pg_reload_conf()}) foreach qw(map a);
+on('map', q{CREATE TRIGGER commits BEFORE INSERT ON shardring_internal.move_event
+	FOR EACH ROW EXECUTE FUNCTION commits()});
+on('a', q{CREATE TRIGGER commits BEFORE UPDATE ON shardring.ring
+	FOR EACH ROW EXECUTE FUNCTION commits()});
+like(says($switch), qr/^NOTICE:  ring "orders" is switched to version 3\n/, 'switched with it');
+is(on($_, 'SELECT DISTINCT how FROM commits'), 'on', "what $_ commits stays") foreach qw(map a);
+
 $_->stop foreach values %node;
 done_testing();
