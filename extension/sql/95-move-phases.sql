@@ -35,7 +35,8 @@ BEGIN ATOMIC
 	FROM (VALUES
 		('new', 'push', 'set', NULL, NULL, NULL),
 		('new', 'set', 'quiet', 'set', 'all', NULL),
-		('new', 'quiet', 'publish', 'settle', 'sources', NULL),
+		('new', 'quiet', 'empty', 'settle', 'sources', NULL),
+		('new', 'empty', 'publish', NULL, NULL, NULL),
 		('preparing', 'publish', 'slot', 'publish', 'sources', 'forward'),
 		('preparing', 'slot', 'subscribe', 'slot', 'sources', 'forward'),
 		('preparing', 'subscribe', 'copy', 'subscribe', 'targets',

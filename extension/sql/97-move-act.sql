@@ -31,6 +31,7 @@ BEGIN
 	END IF;
 	RETURN CASE m.phase
 		WHEN 'push' THEN shardring_internal.act_push(m)
+		WHEN 'empty' THEN shardring_internal.act_empty(m)
 		WHEN 'copy' THEN shardring_internal.act_copy(m)
 		WHEN 'look' THEN shardring_internal.act_copy(m)
 		WHEN 'verify' THEN shardring_internal.act_verify(m, 'forward')
@@ -85,8 +86,8 @@ BEGIN
 	THEN
 		failure := unfinished;
 	END IF;
-	RETURN ROW(failure IS NULL AND unfinished IS NULL, failure, NULL, answers, NULL)
-		::shardring_internal.move_outcome;
+	RETURN ROW(failure IS NULL AND unfinished IS NULL, failure, NULL,
+		answers, NULL)::shardring_internal.move_outcome;
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.act_step(
@@ -96,8 +97,8 @@ REVOKE EXECUTE ON FUNCTION shardring_internal.act_step(
 	shardring_internal.row_move, text, text, text) FROM PUBLIC;
 
 /*
- * A question must be over before its answer is given up.  A hold for good is to
- * outlive a failover, so standbys must have it.
+ * A question must be over before its answer is given up.  A hold for good is
+ * to outlive a failover, so standbys must have it.
  */
 CREATE FUNCTION shardring_internal.step_details(
 	m shardring_internal.row_move, step text)

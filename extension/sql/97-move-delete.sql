@@ -29,6 +29,12 @@ DECLARE
 	relation oid;
 	key text;
 BEGIN
+	IF cancel AND ours.moving_to IS NULL
+		AND ours.active_version = (document ->> 'from_version')::integer
+	THEN
+		/* nothing was copied here before the ring was said to move */
+		RETURN jsonb_build_object('over', true, 'deleted', 0);
+	END IF;
 	PERFORM shardring_internal.require_deletable(ours, cancel);
 	SELECT o.relation, shardring_internal.key_expression(
 		o.relation, o.key_column)
@@ -36,17 +42,15 @@ BEGIN
 	FROM shardring_internal.children_first(ours.ring) AS o
 	WHERE o.number = place;
 	IF NOT FOUND THEN
-		RETURN jsonb_build_object('over', true, 'deleted', 0);
+		RETURN shardring_internal.deleted_all(
+			ours, cancel, coalesce(document -> 'again' = 'true', false));
 	END IF;
 	EXECUTE format(
-		'DELETE FROM ONLY %s AS t '
-		'WHERE t.ctid >= $4 AND t.ctid < $5 '
-		'AND shardring.moves($1, $2, $3, %2$s) '
-		'AND shardring.shard_for($1, %2$s, %3$s) = $6',
-		relation::regclass, key, CASE WHEN cancel THEN '$3' ELSE '$2' END)
+		'DELETE FROM ONLY %s AS t WHERE t.ctid >= $5 AND t.ctid < $6 AND %s',
+		relation::regclass, shardring_internal.left_here(key, cancel))
 	USING ours.ring, ours.moving_from, ours.moving_to,
-		format('(%s,0)', block)::tid, format('(%s,0)', block + blocks)::tid,
-		shardring_internal.this_shard();
+		shardring_internal.this_shard(),
+		format('(%s,0)', block)::tid, format('(%s,0)', block + blocks)::tid;
 	GET DIAGNOSTICS deleted = ROW_COUNT;
 	block := block + blocks;
 	IF block >= pg_relation_size(relation)
@@ -56,13 +60,73 @@ BEGIN
 		block := 0;
 	END IF;
 	RETURN jsonb_build_object('over', false, 'deleted', deleted,
-							  'table', place, 'block', block);
+							  'table', place, 'block', block,
+							  'again', coalesce(document -> 'again' = 'true', false));
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.step_delete(shardring.ring, jsonb) IS
 	'step of a move: deletes one stretch of what was left here';
 REVOKE EXECUTE ON FUNCTION
 	shardring_internal.step_delete(shardring.ring, jsonb) FROM PUBLIC;
+
+/* Needs ring, both versions and this shard as $1 to $4. */
+CREATE FUNCTION shardring_internal.left_here(key text, cancel boolean)
+RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT format('shardring.moves($1, $2, $3, %1$s) '
+		'AND shardring.shard_for($1, %1$s, %2$s) = $4',
+		key, CASE WHEN cancel THEN '$3' ELSE '$2' END);
+END;
+COMMENT ON FUNCTION shardring_internal.left_here(text, boolean) IS
+	'SQL for: the row of this key is one that a move deletes here';
+REVOKE EXECUTE ON FUNCTION shardring_internal.left_here(text, boolean)
+	FROM PUBLIC;
+
+/*
+ * Whoever rewrites a table while it is walked, VACUUM FULL for one, can put
+ * rows where the walk has been: then there is another one.
+ */
+CREATE FUNCTION shardring_internal.deleted_all(
+	ours shardring.ring, cancel boolean, again boolean)
+RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET row_security = off
+AS $body$
+DECLARE
+	guarded record;
+	here text := shardring_internal.this_shard();
+	found_one boolean;
+BEGIN
+	FOR guarded IN
+		SELECT g.relation, g.name, shardring_internal.key_expression(
+			g.relation, g.key_column) AS key
+		FROM shardring_internal.guards(ours.ring) AS g
+		ORDER BY g.name
+	LOOP
+		EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s AS t WHERE %s)',
+			guarded.relation::regclass,
+			shardring_internal.left_here(guarded.key, cancel))
+		INTO found_one
+		USING ours.ring, ours.moving_from, ours.moving_to, here;
+		IF found_one THEN
+			RETURN jsonb_strip_nulls(jsonb_build_object(
+				'over', false, 'deleted', 0, 'again', true,
+				'problem', CASE WHEN again THEN format(
+					'rows of %s were not deleted; look for triggers and rules '
+					'that are enabled ALWAYS', guarded.name) END));
+		END IF;
+	END LOOP;
+	RETURN '{"over": true, "deleted": 0}'::jsonb;
+END
+$body$;
+COMMENT ON FUNCTION
+	shardring_internal.deleted_all(shardring.ring, boolean, boolean) IS
+	'whether all rows are gone that a move deletes here';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.deleted_all(shardring.ring, boolean, boolean)
+	FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.require_deletable(
 	ours shardring.ring, cancel boolean)

@@ -334,7 +334,7 @@ BEGIN
 			SELECT s.value -> 'tables' FROM jsonb_each(facts) AS s
 			LIMIT 1))
 		WHERE r.ring = m.ring AND r.move = m.move;
-	ELSIF m.phase IN ('verify', 'delete', 'undo_copies') THEN
+	ELSIF m.phase IN ('empty', 'verify', 'delete', 'undo_copies') THEN
 		UPDATE shardring_internal.row_move AS r
 		SET options = r.options || facts
 		WHERE r.ring = m.ring AND r.move = m.move;

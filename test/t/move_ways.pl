@@ -191,5 +191,51 @@ on('a', q{CREATE TRIGGER commits BEFORE UPDATE ON shardring.ring
 like(says($switch), qr/^NOTICE:  ring "orders" is switched to version 3\n/, 'switched with it');
 is(on($_, 'SELECT DISTINCT how FROM commits'), 'on', "what $_ commits stays") foreach qw(map a);
 
+# ---------- what is deleted ----------
+
+on('map', q{
+	CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS $$
+	BEGIN
+		UPDATE shardring_internal.row_move SET options = options
+			|| '{"positions": {"a": {"table": 9}, "b": {"table": 9}}}';
+		RETURN NEW;
+	END $$;
+	CREATE TRIGGER skip BEFORE INSERT ON shardring_internal.move_event
+		FOR EACH ROW WHEN (NEW.phase = 'back_unpublish' AND NEW.event = 'done')
+		EXECUTE FUNCTION skip()});
+on('b', q{CREATE RULE stay AS ON DELETE TO account DO INSTEAD NOTHING;
+	ALTER TABLE account ENABLE ALWAYS RULE stay});
+like(says($finish), qr/^ERROR:  ring "orders" is finishing, not finished
+DETAIL:  b: rows of public\.account were not deleted; look for triggers /, 'rows that stay');
+on('b', 'DROP RULE stay ON account');
+is(says($finish), qq{NOTICE:  ring "orders" is switched to version 3\n}, 'finished');
+is(on('map', q{SELECT count(*) FROM shardring.misplaced('orders')}), '0',
+	'also rows that the walk has missed are deleted');
+on('map', 'DROP TRIGGER skip ON shardring_internal.move_event');
+on('map', q{SELECT shardring.draft_version('orders');
+	SELECT shardring.set_weight('orders', 'ga', 3)});
+on('map', q{SELECT shardring.start_move('orders')});
+my $stray = on('map', q{SELECT 'k' || i FROM generate_series(1, 300) AS i
+	WHERE shardring.moves('orders', 3, 4, 'k' || i)
+		AND shardring.shard_for('orders', 'k' || i, 4) = 'a' LIMIT 1});
+on('a', qq{SET session_replication_role = replica; INSERT INTO account VALUES ('$stray', 'old', 'n')});
+like(says($run), qr/^ERROR:  ring "orders" is new, not ready
+DETAIL:  a: public\.account has rows already that are to come there\.
+/, 'not where rows are already');
+is(says("CALL shardring.cancel_move('orders')"),
+	qq{NOTICE:  ring "orders" is open again, and stays with version 3\n}, 'taken back');
+is(on('a', qq{SET session_replication_role = replica;
+		DELETE FROM account WHERE id = '$stray' AND value = 'old' RETURNING 'is there'}),
+	'is there', 'and they are still there');
+
+# ---------- a target that has forgotten that it is one ----------
+
+on('map', q{SELECT shardring.start_move('orders')});
+strike('publish', 'begin', $run);
+forget('a', 'moving_from = NULL, moving_to = NULL');
+is(says("CALL shardring.cancel_move('orders')"),
+	qq{NOTICE:  ring "orders" is open again, and stays with version 3\n}, 'taken back');
+nothing_left('taken back');
+
 $_->stop foreach values %node;
 done_testing();
