@@ -113,7 +113,8 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	PERFORM FROM pg_replication_slots AS s
-	WHERE s.slot_name = name COLLATE "C" AND s.wal_status <> 'lost';
+	WHERE s.slot_name = name COLLATE "C" AND s.wal_status <> 'lost'
+		AND s.database = current_database();
 	IF FOUND THEN
 		RETURN;
 	END IF;
@@ -136,7 +137,10 @@ COMMENT ON FUNCTION shardring_internal.make_slot(text) IS
 	'makes the slot of a stream, unless it is there and not lost';
 REVOKE EXECUTE ON FUNCTION shardring_internal.make_slot(text) FROM PUBLIC;
 
-/* A subscriber that reads it right now is cut off. */
+/*
+ * A subscriber that reads it right now is cut off.  Another database of this
+ * server may have a slot of the same name: that one stays.
+ */
 CREATE FUNCTION shardring_internal.drop_slot(name text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -146,7 +150,8 @@ DECLARE
 BEGIN
 	LOOP
 		SELECT s.active_pid INTO reader FROM pg_replication_slots AS s
-		WHERE s.slot_name = name COLLATE "C" AND s.slot_type = 'logical';
+		WHERE s.slot_name = name COLLATE "C" AND s.slot_type = 'logical'
+			AND s.database = current_database();
 		EXIT WHEN NOT FOUND;
 		IF reader = pg_backend_pid() THEN
 			PERFORM shardring_internal.fail('55006', format(

@@ -19,7 +19,7 @@ BEGIN
 		(pg_current_wal_insert_lsn() - s.restart_lsn)::bigint
 	INTO present, lost, active, confirmed, lag_bytes, retained_bytes
 	FROM pg_replication_slots AS s
-	WHERE s.slot_name = name COLLATE "C";
+	WHERE s.slot_name = name COLLATE "C" AND s.database = current_database();
 	present := FOUND;
 END
 $body$;

@@ -190,6 +190,18 @@ my $system = on($to, 'SELECT system_identifier FROM pg_control_system()');
 on($to, qq{ALTER SUBSCRIPTION "$name" CONNECTION 'host=/nowhere'});
 on($to, "SELECT shardring_internal.unsubscribe('$name')");
 on($from, "SELECT shardring_internal.drop_slot('$name')");
+
+# Another database of the server may have a slot of that name.
+on($from, 'CREATE DATABASE other');
+$from->safe_psql('other', "SELECT pg_create_logical_replication_slot('$name', 'pgoutput')");
+is(on($from, "SELECT present FROM shardring_internal.slot_state('$name')"), 'f',
+	'the slot of another database is not ours');
+is(refused($from, "SELECT shardring_internal.make_slot('$name')"), '42710', 'nor taken for ours');
+on($from, "SELECT shardring_internal.drop_slot('$name')");
+is(on($from, "SELECT count(*) FROM pg_replication_slots WHERE slot_name = '$name'"), '1',
+	'nor dropped');
+$from->safe_psql('other', "SELECT pg_drop_replication_slot('$name')");
+on($from, 'DROP DATABASE other');
 on($from, "SELECT shardring_internal.drop_sync_slots($oid, $system)");
 is(on($from, 'SELECT count(*) FROM pg_replication_slots'), '0',
 	'slots of the copies are dropped');
