@@ -258,7 +258,10 @@ REVOKE EXECUTE ON FUNCTION shardring_internal.push_problem(
 	shardring_internal.row_move, shardring_internal.shard_answer[])
 	FROM PUBLIC;
 
-/* The map may be a shard itself; then this has been done already. */
+/*
+ * The map may be a shard itself.  As a target it has been activated already;
+ * as a source it is here, and so opened.
+ */
 CREATE FUNCTION shardring_internal.act_activate_here(
 	m shardring_internal.row_move)
 RETURNS shardring_internal.move_outcome
@@ -274,6 +277,7 @@ BEGIN
 			m.ring, m.to_version, m.to_fingerprint);
 		ours.active_version := m.to_version;
 		ours.fingerprint := m.to_fingerprint;
+		ours.closed_until := NULL;
 		PERFORM shardring_internal.change_ring(ours);
 		PERFORM shardring_internal.write_history(
 			before, m.to_version, shardring_internal.moved_share(

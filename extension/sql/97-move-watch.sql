@@ -249,7 +249,10 @@ COMMENT ON FUNCTION shardring_internal.act_grace(
 REVOKE EXECUTE ON FUNCTION shardring_internal.act_grace(
 	shardring_internal.row_move) FROM PUBLIC;
 
-/* After it a stale write finds no row: so nobody may be stale any more. */
+/*
+ * After it a stale write finds no row: so nobody may be stale any more.  A map
+ * that is a shard itself is not asked, for it would wait for who asks.
+ */
 CREATE FUNCTION shardring_internal.act_drain(m shardring_internal.row_move)
 RETURNS shardring_internal.move_outcome
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -262,7 +265,15 @@ BEGIN
 	problem := coalesce(
 		(SELECT min(a.shard || ': ' || a.error)
 		 FROM shardring_internal.ask_move(
-			m, shardring_internal.move_shards(m, 'sources'), 'drain',
+			m, ARRAY(
+				SELECT s.shard
+				FROM shardring_internal.move_shard AS s,
+					shardring.shard_identity() AS i
+				WHERE s.ring = m.ring AND s.move = m.move AND s.source
+					AND (s.system_identifier, s.database_oid)
+						IS DISTINCT FROM
+						(i.system_identifier, i.database_oid::bigint)),
+			'drain',
 			jsonb_build_object('timeout', current_setting(
 				'shardring.remote_timeout')::interval / 2)) AS a
 		 WHERE a.error IS NOT NULL),
