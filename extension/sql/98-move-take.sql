@@ -19,6 +19,7 @@ DECLARE
 	answers jsonb;
 	problem text;
 	switched boolean;
+	finished boolean;
 BEGIN
 	SELECT jsonb_object_agg(a.shard, a.answer) FILTER (WHERE a.error IS NULL),
 		(array_agg(format('%s: %s', a.shard, coalesce(a.error,
@@ -28,21 +29,26 @@ BEGIN
 				shardring_internal.not_that_shard(a.shard, a.answer)
 					IS NOT NULL))[1],
 		bool_or((a.answer ->> 'active_version')::integer = m.to_version
-				AND (a.answer ->> 'moving_to')::integer = m.to_version)
-	INTO answers, problem, switched
+				AND (a.answer ->> 'moving_to')::integer = m.to_version),
+		bool_and(coalesce(
+			(a.answer ->> 'active_version')::integer = m.to_version, false))
+	INTO answers, problem, switched, finished
 	FROM shardring_internal.ask_move(
 		m, shardring_internal.move_shards(m, 'all'), 'take') AS a;
 	PERFORM shardring_internal.note_promoted(m, answers);
 	PERFORM shardring_internal.note_identities(m, answers);
-	IF shardring_internal.is_decided(m, switched) THEN
+	IF shardring_internal.is_decided(
+		m, switched OR finished AND m.program = 'fence')
+	THEN
 		PERFORM shardring_internal.raise_fallen(
 			shardring_internal.go_to_phase(m, 'activate_targets'), answers);
 		RETURN;
 	END IF;
 	m := shardring_internal.raise_fallen(m, answers);
-	IF problem IS NULL AND m.state = 'closed' THEN
-		problem := shardring_internal.opened_since(m, answers);
-		IF problem IS NOT NULL THEN
+	IF problem IS NULL AND m.program = 'fence' AND m.wanted <> 'cancelled'
+	THEN
+		problem := shardring_internal.fence_problem(m, answers);
+		IF problem IS NOT NULL AND m.state = 'closed' THEN
 			m := shardring_internal.go_to_phase(m, 'close');
 		END IF;
 	ELSIF m.program = 'move' AND m.state IN ('arming', 'closing')
@@ -97,7 +103,11 @@ COMMENT ON FUNCTION shardring_internal.may_reopen(
 REVOKE EXECUTE ON FUNCTION shardring_internal.may_reopen(
 	shardring_internal.row_move, jsonb) FROM PUBLIC;
 
-/* Where the new version is active somewhere, the move goes forward. */
+/*
+ * Where the new version is active somewhere, the move goes forward; where it is
+ * active everywhere, also when the shards have forgotten the fence: then a map
+ * that failed over has lost how it ended.
+ */
 CREATE FUNCTION shardring_internal.is_decided(
 	m shardring_internal.row_move, switched boolean)
 RETURNS boolean
@@ -153,14 +163,27 @@ COMMENT ON FUNCTION shardring_internal.keep_streams(
 REVOKE EXECUTE ON FUNCTION shardring_internal.keep_streams(
 	shardring_internal.row_move) FROM PUBLIC;
 
-/* A failover can lose a hold that was answered for. */
-CREATE FUNCTION shardring_internal.opened_since(
+/*
+ * What was checked may have changed since, by a failover or by hand.  Writes
+ * that nobody refused meanwhile were not copied.
+ */
+CREATE FUNCTION shardring_internal.fence_problem(
 	m shardring_internal.row_move, answers jsonb)
 RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
+DECLARE
+	unguarded text := shardring_internal.unguarded(answers);
 BEGIN
+	IF m.state = 'decided' OR m.state = 'cancelling' THEN
+		RETURN NULL;
+	ELSIF unguarded IS NOT NULL THEN
+		RETURN unguarded || CASE m.state WHEN 'closed'
+			THEN '; when that is mended, copy the rows again' ELSE '' END;
+	ELSIF m.state <> 'closed' THEN
+		RETURN NULL;
+	END IF;
 	RETURN (
 		SELECT format('%s: was opened since; copy its rows again when it is '
 					  'closed', s.shard)
@@ -172,11 +195,54 @@ BEGIN
 		LIMIT 1);
 END
 $body$;
-COMMENT ON FUNCTION shardring_internal.opened_since(
+COMMENT ON FUNCTION shardring_internal.fence_problem(
 	shardring_internal.row_move, jsonb) IS
-	'a source of a fence that is not closed any more; NULL: none';
-REVOKE EXECUTE ON FUNCTION shardring_internal.opened_since(
+	'why shards do not refuse what a fence is to refuse; NULL: they do';
+REVOKE EXECUTE ON FUNCTION shardring_internal.fence_problem(
 	shardring_internal.row_move, jsonb) FROM PUBLIC;
+
+/*
+ * Every table that one shard guards is guarded on all, by the same column and
+ * with all triggers.
+ */
+CREATE FUNCTION shardring_internal.unguarded(answers jsonb) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	RETURN (
+		WITH guard AS MATERIALIZED (
+			SELECT s.key COLLATE "C" AS shard, g.name COLLATE "C" AS name,
+				g.key_column COLLATE "C" AS key_column,
+				g.enabled AND g.statement_guard AND g.truncate_guard AS works
+			FROM jsonb_each(answers) AS s
+				CROSS JOIN LATERAL jsonb_to_recordset(s.value -> 'guards')
+					AS g (name text, key_column text, enabled boolean,
+						  statement_guard boolean, truncate_guard boolean)),
+		known AS (
+			SELECT DISTINCT ON (g.name) g.name, g.key_column, g.shard
+			FROM guard AS g
+			ORDER BY g.name, g.works DESC, g.shard)
+		SELECT format(CASE
+				WHEN g.name IS NULL
+				THEN '%s: table %s is not guarded there as it is on %s'
+				WHEN NOT g.works
+				THEN '%s: a guard of table %s is missing or disabled'
+				ELSE '%s: table %s is guarded by another column than on %s' END,
+			s.shard, left(regexp_replace(k.name, '[[:cntrl:]]', ' ', 'g'), 130),
+			k.shard)
+		FROM known AS k
+			CROSS JOIN jsonb_object_keys(answers) AS s (shard)
+			LEFT JOIN guard AS g
+				ON g.name = k.name AND g.shard = s.shard COLLATE "C"
+		WHERE g.name IS NULL OR NOT g.works OR g.key_column <> k.key_column
+		ORDER BY k.name, s.shard COLLATE "C"
+		LIMIT 1);
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.unguarded(jsonb) IS
+	'a table that not all shards guard alike; NULL: there is none';
+REVOKE EXECUTE ON FUNCTION shardring_internal.unguarded(jsonb) FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.not_that_shard(shard text, answer jsonb)
 RETURNS text

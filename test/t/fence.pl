@@ -217,6 +217,58 @@ END
 is(active(), '1 1 1 1', 'and nothing was activated');
 is(says("CALL shardring.fence('orders')"), $fenced, 'closed again');
 
+on('a', q{SELECT shardring.move_step('orders', 'lift', move_token,
+	'{"from_version": 1, "to_version": 2}') FROM shardring.ring});
+is(says("CALL shardring.unfence('orders')"),
+	qq{NOTICE:  ring "orders" is open again, and stays with version 1\n},
+	'a lost hold does not keep a ring from being opened');
+
+# ---------- guards that are not there ----------
+
+# What fence says, with the detail that is expected.
+sub refuses_fence
+{
+	my ($state, $wanted, $detail, $name) = @_;
+	my $call = $wanted eq 'closed' ? 'fence' : 'switch_fenced';
+	is(says("CALL shardring.$call('orders')"), <<"END", $name);
+ERROR:  ring "orders" is $state, not $wanted
+DETAIL:  $detail.
+HINT:  To go on: CALL shardring.fence('orders');
+To go back: CALL shardring.unfence('orders');
+END
+	return;
+}
+
+on($_, 'CREATE TABLE more (key bigint PRIMARY KEY, other bigint NOT NULL)')
+  foreach @shards;
+on('a', q{SELECT shardring.add_guard('orders', 'more', 'key')});
+refuses_fence('new', 'closed',
+	'b: table public.more is not guarded there as it is on a', 'a table without a guard');
+is(columns(), '0- 0- 0-', 'nothing is closed');
+on('b', q{SELECT shardring.add_guard('orders', 'more', 'key')});
+on('c', q{SELECT shardring.add_guard('orders', 'more', 'other')});
+refuses_fence('new', 'closed',
+	'c: table public.more is guarded by another column than on a', 'another key');
+on('c', 'DROP TABLE more');
+on('c', 'CREATE TABLE more (key bigint PRIMARY KEY)');
+on('c', q{SELECT shardring.add_guard('orders', 'more', 'key')});
+on('b', 'ALTER TABLE more DISABLE TRIGGER zz_guard_statement');
+refuses_fence('new', 'closed',
+	'b: a guard of table public.more is missing or disabled', 'a disabled guard');
+on('b', 'ALTER TABLE more ENABLE TRIGGER zz_guard_statement');
+is(says("CALL shardring.fence('orders')"), $fenced, 'all guards are there');
+on('a', 'ALTER TABLE more DISABLE TRIGGER zz_guard');
+refuses_fence('closing', 'finished', 'a: a guard of table public.more is missing or '
+	. 'disabled; when that is mended, copy the rows again', 'disabled behind the fence');
+is(active(), '1 1 1 1', 'and nothing was activated');
+refuses_fence('closing', 'closed', 'a: a guard of table public.more is missing or '
+	. 'disabled', 'not fenced before it is mended');
+is(says("CALL shardring.unfence('orders')"),
+	qq{NOTICE:  ring "orders" is open again, and stays with version 1\n},
+	'but opened');
+on($_, 'DROP TABLE more') foreach @shards;
+is(says("CALL shardring.fence('orders')"), $fenced, 'fenced again');
+
 # ---------- who dies is followed ----------
 
 on_main(q{
@@ -264,13 +316,51 @@ DETAIL:  State: decided.
 HINT:  To go on: CALL shardring.switch_fenced('orders');
 END
 die_in("CALL shardring.switch_fenced('orders')",
-	qw(activate_here activate_routers activate_others clear));
+	qw(activate_here activate_routers activate_others));
+is(sqlstate_of($_ eq 'map' ? $main : $other, $_ eq 'map' ? 'postgres' : $_,
+	q{SELECT shardring.prune('orders', keep => 0)}), '55000', "$_: prune")
+  foreach ('map', @shards);
+die_in("CALL shardring.switch_fenced('orders')", 'clear');
 is(says("CALL shardring.switch_fenced('orders')"),
 	qq{NOTICE:  ring "orders" is switched to version 2\n}, 'switched after all');
 is(active(), '2 2 2 2', 'active everywhere');
 is(columns(), '0- 0- 0-', 'nothing moves any more');
 is(scalar keys %{ owners() }, 200, 'every key has one owner');
 is(two_owners(), 0, 'and not two');
+
+# ---------- a map that has lost how the fence ended ----------
+
+on_main(q{
+	SET session_replication_role = replica;
+	UPDATE shardring_internal.row_move
+	SET state = 'closed', phase = 'closed', wanted = 'closed'
+	WHERE move = (SELECT max(move) FROM shardring_internal.row_move);
+	UPDATE shardring.ring SET active_version = 1, fingerprint = (
+		SELECT fingerprint FROM shardring.ring_version WHERE version = 1);
+	DELETE FROM shardring.activation WHERE version = 2});
+is(active(), '1 2 2 2', 'the map is back');
+is(says("CALL shardring.unfence('orders')"), <<'END', 'no way back');
+ERROR:  ring "orders" is decided, not cancelled
+DETAIL:  Version 2 is active on a shard.
+HINT:  To go on: CALL shardring.switch_fenced('orders');
+END
+is(says("CALL shardring.switch_fenced('orders')"),
+	qq{NOTICE:  ring "orders" is switched to version 2\n}, 'the shards are believed');
+is(active(), '2 2 2 2', 'the map routes by what they have');
+
+# ---------- without a fence ----------
+
+# b would be source and target; the way that push_version refuses, by hand
+on_main(q{
+	SELECT shardring.draft_version('orders');
+	SELECT shardring.set_weight('orders', 'ga', 0.5);
+	SELECT shardring.set_weight('orders', 'gc', 3);
+	SELECT shardring.seal('orders')});
+is(on_main(q{SELECT count(*) FROM shardring.push_version('orders', 3) WHERE NOT ok}),
+	0, 'version 3 is everywhere');
+on('b', q{SELECT shardring.activate('orders', 3)});
+cmp_ok(two_owners(), '>', 0,
+	'activated on a source that is a target: keys have two owners');
 
 $_->stop for ($main, $other);
 done_testing();
