@@ -169,6 +169,7 @@ DECLARE
 	sources text[] COLLATE "C";
 	takers text[] COLLATE "C";
 	middle text COLLATE "C";
+	way text := shardring_internal.way_by_fence(ring, version, answers);
 BEGIN
 	IF guarded THEN
 		PERFORM shardring_internal.require_plannable(
@@ -198,12 +199,12 @@ BEGIN
 				'it, and tables are guarded: whether it is activated '
 				'there first or last, two shards would own the '
 				'same keys meanwhile.', version),
-			hint => 'Make a version of each change to a group and activate '
-				'them one after the other, so that a shard only gives keys '
-				'or only takes them.');
+			hint => coalesce(way, 'Make a version of each change to a group '
+				'and activate them one after the other, so that a shard only '
+				'gives keys or only takes them.'));
 	ELSIF takers && (targets COLLATE "C") THEN
 		PERFORM shardring_internal.refuse_takers(
-			ring, version, targets, sources, takers);
+			ring, version, targets, sources, takers, way);
 	END IF;
 END
 $body$;
@@ -355,7 +356,8 @@ REVOKE EXECUTE ON FUNCTION shardring_internal.handovers(
 	text, integer, shardring_internal.shard_answer[]) FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.refuse_takers(
-	ring text, version integer, targets text[], sources text[], takers text[])
+	ring text, version integer, targets text[], sources text[], takers text[],
+	way text)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -374,25 +376,22 @@ BEGIN
 		detail => format('Version %s moves keys between shards with guards: '
 			'the sources must refuse them before the targets take '
 			'them.', version),
-		hint => format('Activate it on the sources first: SELECT * FROM '
-			'shardring.push_version(%L, %s, ARRAY[%s], '
-			'activate => true).  Then call '
-			'shardring.wait_for_drain on each of them, copy the '
-			'rows once more, and activate it on the targets.',
-			ring, version, (
-			SELECT string_agg(quote_literal(s.shard), ', '
-			ORDER BY s.i)
-			FROM (SELECT u.shard, min(u.i) AS i
-			FROM unnest(sources) WITH ORDINALITY
-			AS u (shard, i)
-			GROUP BY u.shard) AS s)));
+		hint => coalesce(way, format('Activate it on the sources first: '
+			'SELECT * FROM shardring.push_version(%L, %s, ARRAY[%s], '
+			'activate => true).  Then call shardring.wait_for_drain on each '
+			'of them, copy the rows once more, and activate it on the '
+			'targets.', ring, version, (
+				SELECT string_agg(quote_literal(s.shard), ', ' ORDER BY s.i)
+				FROM (SELECT u.shard, min(u.i) AS i
+					  FROM unnest(sources) WITH ORDINALITY AS u (shard, i)
+					  GROUP BY u.shard) AS s))));
 END
 $body$;
 COMMENT ON FUNCTION shardring_internal.refuse_takers(
-	text, integer, text[], text[], text[]) IS
+	text, integer, text[], text[], text[], text) IS
 	'raises because targets would be activated before their sources';
 REVOKE EXECUTE ON FUNCTION shardring_internal.refuse_takers(
-	text, integer, text[], text[], text[]) FROM PUBLIC;
+	text, integer, text[], text[], text[], text) FROM PUBLIC;
 
 /* Each database gets the names that it may have, since all get the same. */
 CREATE FUNCTION shardring_internal.send_version(

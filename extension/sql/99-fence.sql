@@ -145,3 +145,29 @@ $body$;
 COMMENT ON FUNCTION shardring_internal.fence_of(text) IS
 	'the fence of a ring, which must have one';
 REVOKE EXECUTE ON FUNCTION shardring_internal.fence_of(text) FROM PUBLIC;
+
+/* A switch that was begun by other means is ended by them. */
+CREATE FUNCTION shardring_internal.way_by_fence(
+	ring text, version integer, answers shardring_internal.shard_answer[])
+RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	active integer := shardring.active_version(ring);
+BEGIN
+	IF version > active AND NOT EXISTS (
+		SELECT FROM unnest(answers) AS a WHERE a.active_version <> active)
+	THEN
+		RETURN format('Close the sources: CALL shardring.fence(%L, %s);'
+			|| chr(10) || 'When the rows are copied: '
+			'CALL shardring.switch_fenced(%1$L);', ring, version);
+	END IF;
+	RETURN NULL;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.way_by_fence(
+	text, integer, shardring_internal.shard_answer[]) IS
+	'the commands that switch to a version; NULL: it is too late for them';
+REVOKE EXECUTE ON FUNCTION shardring_internal.way_by_fence(
+	text, integer, shardring_internal.shard_answer[]) FROM PUBLIC;

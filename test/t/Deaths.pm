@@ -13,7 +13,8 @@ use IPC::Run;
 use Moves;
 use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(strike_at_events plan_death deaths_left kill_now revive insist);
+our @EXPORT = qw(strike_at_events plan_death deaths_left kill_now insist);
+my $planned;
 
 # From here on, the map kills at an event whom plan_death has named.
 sub strike_at_events
@@ -46,8 +47,8 @@ sub strike_at_events
 sub plan_death
 {
 	my ($victim, $phase, $event) = @_;
-	my $pid = postmaster($victim);
-	on('map', qq{INSERT INTO fault VALUES ('$phase', '$event', '$pid')});
+	$planned = postmaster($victim);
+	on('map', qq{INSERT INTO fault VALUES ('$phase', '$event', '$planned')});
 	return;
 }
 
@@ -61,7 +62,17 @@ sub deaths_left
 sub kill_now
 {
 	my ($victim) = @_;
-	kill 'KILL', postmaster($victim);
+	$planned = postmaster($victim);
+	kill 'KILL', $planned;
+	bury();
+	return;
+}
+
+# A server that was struck dies a moment later.
+sub bury
+{
+	select undef, undef, undef, 0.01 while $planned && lives($planned);
+	$planned = undef;
 	revive();
 	return;
 }
@@ -114,9 +125,13 @@ sub insist
 			select undef, undef, undef, 0.05;
 		}
 		$psql->finish;
-		return 'done' if $output =~ /^NOTICE:  ring .*$reached/m;
-		$said .= "$output\n";
 		revive();
+		if ($output =~ /^NOTICE:  ring .*$reached/m)
+		{
+			bury() if deaths_left() == 0;
+			return 'done';
+		}
+		$said .= "$output\n";
 	}
 	return $said;
 }
