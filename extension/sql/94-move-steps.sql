@@ -131,6 +131,10 @@ COMMENT ON FUNCTION shardring_internal.step_interval(jsonb, text) IS
 REVOKE EXECUTE ON FUNCTION
 	shardring_internal.step_interval(jsonb, text) FROM PUBLIC;
 
+/*
+ * A shard without the columns of the move is open.  Whatever is active there
+ * was activated by other means, and must not keep the others closed.
+ */
 CREATE FUNCTION shardring_internal.step_lift(
 	ours shardring.ring, document jsonb)
 RETURNS shardring.ring
@@ -138,8 +142,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	PERFORM shardring_internal.refuse_switched(ours, document);
 	IF shardring_internal.in_move(ours, document) THEN
+		PERFORM shardring_internal.refuse_switched(ours, document);
 		ours.closed_until := NULL;
 	END IF;
 	RETURN ours;

@@ -98,6 +98,28 @@ COMMENT ON FUNCTION shardring_internal.add_move_pairs(
 REVOKE EXECUTE ON FUNCTION shardring_internal.add_move_pairs(
 	shardring_internal.row_move) FROM PUBLIC;
 
+/*
+ * For those that look what state a move is in before they note what is wanted:
+ * it stays so until their commit.  Whoever drives it locks nothing while it
+ * asks, so this waits for the commit of a phase at most.
+ */
+CREATE FUNCTION shardring_internal.locked_move(ring text)
+RETURNS shardring_internal.row_move
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	PERFORM FROM shardring_internal.row_move AS r
+	WHERE r.ring = locked_move.ring COLLATE "C"
+		AND r.state NOT IN ('finished', 'cancelled')
+	FOR UPDATE;
+	RETURN shardring_internal.current_move(ring);
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.locked_move(text) IS
+	'the move of a ring that is not over, locked';
+REVOKE EXECUTE ON FUNCTION shardring_internal.locked_move(text) FROM PUBLIC;
+
 /* What is true, and the commands that end it. */
 CREATE FUNCTION shardring_internal.refuse_driven(
 	m shardring_internal.row_move)

@@ -65,7 +65,7 @@ BEGIN
 		PERFORM shardring_internal.fail('22023',
 			'timeout must be between 0 and 1 hour');
 	END IF;
-	m := shardring_internal.current_move(ring);
+	m := shardring_internal.locked_move(ring);
 	IF m.ring IS NULL THEN
 		m := shardring_internal.new_move(ring, version, 'fence', 'closed');
 	ELSIF m.program <> 'fence' OR m.state IN ('decided', 'cancelling')
@@ -131,7 +131,7 @@ DECLARE
 	m shardring_internal.row_move;
 BEGIN
 	PERFORM shardring_internal.require_ring(ring);
-	m := shardring_internal.current_move(ring);
+	m := shardring_internal.locked_move(ring);
 	IF m.ring IS NULL THEN
 		PERFORM shardring_internal.fail('55000', format(
 			'ring "%s" is not fenced', ring),

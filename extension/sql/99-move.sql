@@ -129,7 +129,7 @@ DECLARE
 	m shardring_internal.row_move;
 BEGIN
 	PERFORM shardring_internal.require_ring(ring);
-	m := shardring_internal.current_move(ring);
+	m := shardring_internal.locked_move(ring);
 	IF m.ring IS NULL THEN
 		PERFORM shardring_internal.fail('55000', format(
 			'ring "%s" does not move', ring),

@@ -7,6 +7,7 @@ use warnings;
 
 use FindBin;
 use lib $FindBin::RealBin;
+use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Shards;
@@ -121,6 +122,13 @@ sub columns
 		FROM shardring.ring}) } @shards;
 }
 
+# The model in fence_model.py is of this program.
+my ($phases) = run_command(
+	[ '/usr/bin/python3', '-B', "$FindBin::RealBin/fence_model.py", '--phases' ]);
+is(on_main(q{SELECT concat_ws(' ', phase, step, who)
+	FROM shardring_internal.move_phases()
+	WHERE program = 'fence' AND step IS NOT NULL}), $phases, 'phases are those of the model');
+
 my $moving = on_main(q{SELECT count(*) FROM generate_series(-200::bigint, -1) AS k
 	WHERE shardring.moves('orders', 1, 2, k)});
 is(scalar keys %{ owners() }, 200, 'before: every key has an owner');
@@ -180,6 +188,25 @@ is(says("CALL shardring.unfence('orders')"),
 is(columns(), '0- 0- 0-', 'as before');
 is(scalar keys %{ owners() }, 200, 'every key has its owner again');
 
+# ---------- an older tool was there before ----------
+
+# c only gets keys, so that nothing keeps it from being the first
+on('c', q{SELECT shardring.activate('orders', 2)});
+is(says("CALL shardring.fence('orders')"), <<'END', 'not fenced then');
+ERROR:  ring "orders" is new, not closed
+DETAIL:  c: version 2 is active there.
+HINT:  To go on: CALL shardring.fence('orders');
+To go back: CALL shardring.unfence('orders');
+END
+is(says("CALL shardring.unfence('orders')"),
+	qq{NOTICE:  ring "orders" is open again, and stays with version 1\n},
+	'but the ring is let go');
+on('c', q{
+	SET session_replication_role = replica;
+	UPDATE shardring.ring SET active_version = 1, fingerprint = (
+		SELECT fingerprint FROM shardring.ring_version WHERE version = 1);
+	DELETE FROM shardring.activation WHERE version = 2});
+
 # ---------- writers in the way ----------
 
 my $key = on_main(q{SELECT k FROM generate_series(1, 1000::bigint) AS k
@@ -222,6 +249,32 @@ on('a', q{SELECT shardring.move_step('orders', 'lift', move_token,
 is(says("CALL shardring.unfence('orders')"),
 	qq{NOTICE:  ring "orders" is open again, and stays with version 1\n},
 	'a lost hold does not keep a ring from being opened');
+
+# ---------- what is wanted while a phase is committed ----------
+
+is(says("CALL shardring.fence('orders')"), $fenced, 'fenced again');
+my $driver = $main->background_psql('postgres');
+$driver->query_safe(q{
+	BEGIN;
+	UPDATE shardring_internal.row_move SET state = 'closing', phase = 'close'
+	WHERE state = 'closed'});
+my $caller = IPC::Run::start(
+	[ 'psql', '-XAt', '-d', $main->connstr('postgres'),
+		'-c', q{CALL shardring.switch_fenced('orders')} ],
+	'>', \my $called, '2>&1');
+ok($main->poll_query_until('postgres', q{
+	SELECT count(*) > 0 FROM pg_stat_activity
+	WHERE query ~ '^CALL shardring' AND wait_event_type = 'Lock'}),
+	'a call waits for a commit');
+$driver->query_safe('COMMIT');
+$driver->quit;
+$caller->finish;
+like($called, qr/^ERROR:  ring "orders" is moving.*\nDETAIL:  State: closing\./,
+	'and sees what is true then');
+is(active(), '1 1 1 1', 'nothing was activated');
+is(says("CALL shardring.unfence('orders')"),
+	qq{NOTICE:  ring "orders" is open again, and stays with version 1\n},
+	'and opened');
 
 # ---------- guards that are not there ----------
 
