@@ -340,15 +340,14 @@ move()
 	say 'copy what moves'
 	copy_rows copy "$@"
 	say 'fence: the sources refuse what moves'
-	activate "$2" "$3"
+	sql proxy "CALL shardring.fence('orders', $2)"
 	${5:-}
 	say 'copy what came in meanwhile, delete what went'
 	copy_rows copy "$@"
 	copy_rows compare "$@"
-	say 'the targets take it'
-	activate "$2" "$4"
-	say 'the proxy sends it there'
-	activate "$2" proxy
+	say 'switch: the targets take it, and the proxy sends it there'
+	sql proxy "CALL shardring.switch_fenced('orders')"
+	sql proxy "SELECT shardring.wait_for_drain('orders', $2)"
 	say 'the sources delete what is not theirs'
 	copy_rows clean-source "$@"
 }
@@ -375,16 +374,6 @@ copy_rows()
 				held "$from" "dbname=postgres port=${PORT[$from]}" \
 				"$to" "dbname=postgres port=${PORT[$to]}" >/dev/null
 		done
-	done
-}
-
-# Activates a version on servers and waits until nobody uses the old one there.
-activate()
-{
-	local name
-	for name in $2; do
-		sql "$name" "SELECT shardring.activate('orders', $1)"
-		sql "$name" "SELECT shardring.wait_for_drain('orders', $1)"
 	done
 }
 

@@ -178,19 +178,6 @@ sub copy_all
 	return;
 }
 
-sub activate_on
-{
-	my ($version, @nodes) = @_;
-	for my $node (@nodes)
-	{
-		$node->safe_psql('postgres', qq{
-			SELECT shardring.activate('orders', $version)});
-		$node->safe_psql('postgres', qq{
-			SELECT shardring.wait_for_drain('orders', $version)});
-	}
-	return;
-}
-
 # The order of extension/doc/plproxy.md, for a sealed version.
 sub switch_to
 {
@@ -203,12 +190,12 @@ sub switch_to
 	on_proxy(q{SELECT shardring.plproxy_sync('orders')});
 	copy_all($old, $new, $sources, $targets);
 	$in_the_middle->() if $in_the_middle;
-	activate_on($new, @shard{@$sources});
+	on_proxy("CALL shardring.fence('orders', $new)");
 	copy_all($old, $new, $sources, $targets);
 	is(run_pairs('compare', $old, $new, $sources, $targets),
 		'', "version $new: the same on both");
-	activate_on($new, @shard{@$targets});
-	activate_on($new, $proxy);
+	on_proxy(q{CALL shardring.switch_fenced('orders')});
+	on_proxy("SELECT shardring.wait_for_drain('orders', $new)");
 
 	# Writers have deleted rows on the targets since: those are left.
 	my $kept = run_pairs('clean-source', $old, $new, $sources, $targets);
@@ -367,23 +354,21 @@ on_proxy(q{
 	SELECT shardring.set_weight('orders', 'g0', 3);
 	SELECT shardring.seal('orders');
 	SELECT shardring.push_version('orders', 5)});
-activate_on(5, @shard{qw(s2 s3 s4)});    # the sources
+on_proxy(q{CALL shardring.fence('orders')});
 my $moving = on_proxy(q{
 	SELECT 'back:' || i FROM generate_series(1, 1000) AS i
 	WHERE shardring.moves('orders', 4, 5, 'back:' || i) LIMIT 1});
 is(sqlstate($proxy, "SELECT put('$moving', '')"), 'SR001', 'the fence stands');
 my ($back) = slurp_file('extension/doc/plproxy.md') =~
   /### Going back.*?^```sql\n(.*?)^```$/ms;
-my %version = (1 => 4, 2 => 5, 3 => 6);
-$back =~ s/'orders', \K(\d)/$version{$1}/g;
-like(on_proxy($back), qr/^6$/m, 'the old routing is version 6');
-is( on_proxy(q{SELECT count(*) FROM shardring.shard_status('orders') WHERE NOT in_sync}),
-	0, 'which all shards have');
-is(on_proxy(q{
-		SELECT count(*) FROM shardring.moving_keys('orders', 4, 6,
-			ARRAY(SELECT w.key FROM written AS w))}),
-	0, 'and nothing has moved');
+is($back, "CALL shardring.unfence('orders');\n", 'the way back');
+on_proxy($back);
+is(on_proxy(q{SELECT count(*) FROM shardring.shard_status('orders') WHERE NOT in_sync}),
+	0, 'all shards are as they were');
 is(sqlstate($proxy, "SELECT put('$moving', '')"), 'no error', 'writes go on');
+is(on_proxy(q{
+		SELECT count(*) FROM shardring.drop_version_on_shards('orders', 5)
+		WHERE NOT ok}), 0, 'and the version is dropped');
 
 # ---------- errors, and never a wrong number ----------
 
