@@ -345,11 +345,12 @@ move()
 	say 'copy what came in meanwhile, delete what went'
 	copy_rows copy "$@"
 	copy_rows compare "$@"
-	say 'switch: the targets take it, and the proxy sends it there'
+	say 'switch: the targets take it, then the proxy'
 	sql proxy "CALL shardring.switch_fenced('orders')"
 	sql proxy "SELECT shardring.wait_for_drain('orders', $2)"
 	say 'the sources delete what is not theirs'
-	copy_rows clean-source "$@"
+	# also what the writers have deleted on the targets since
+	copy_rows clean-source-all "$@"
 }
 
 step()

@@ -148,6 +148,25 @@ is(says("CALL shardring.fence('none')"),
 ERROR:  ring "none" does not exist
 HINT:  There is ring "orders".
 END
+foreach my $case (
+	[ '22004', 'fence(NULL)', 'switch_fenced(NULL)', 'unfence(NULL)',
+		q{fence('orders', timeout => NULL)} ],
+	[ '42704', map { ("fence($_)", "switch_fenced($_)", "unfence($_)") }
+		q{''}, q{'größe'}, q{repeat('x', 1000000)} ],
+	[ '42704', q{fence('orders', 99)} ],
+	[ '22023', q{fence('orders', timeout => '-1 s')},
+		q{fence('orders', timeout => '61 min')} ],
+	[ '2D000', q{fence('orders'); ROLLBACK} ])
+{
+	my ($code, @calls) = @$case;
+	foreach my $call (@calls)
+	{
+		my $begin = $code eq '2D000' ? 'BEGIN; ' : '';
+		is(sqlstate_of($main, 'postgres', "${begin}CALL shardring.$call"), $code,
+			$code . ': ' . substr($call, 0, 40));
+	}
+}
+is(state(), 'none', 'nothing has begun');
 my $fenced = <<'END';
 NOTICE:  ring "orders" is fenced for version 2
 HINT:  When the rows are copied: CALL shardring.switch_fenced('orders');
