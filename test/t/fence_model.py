@@ -17,8 +17,8 @@ States.  The map keeps (phase, wanted, token): the phases are those of
 
 From "activate_targets" on the way is only forward.  A call commits what is
 wanted, then a token above all that it knows; then it lets every shard take the
-token and asks what it is.  Then, phase by phase, it commits the phase, asks shards
-for the step, and commits the next phase when all have answered.
+token and asks what it is.  Then, phase by phase, it commits the phase, asks
+shards for the step, and commits the next phase when all have answered.
 
 What happens at any time: two writers of each key pass the guard of its shard
 and commit later; a call dies, or another one takes its place, which is the
@@ -493,6 +493,7 @@ RUNS = {
     'pair': Model(PAIR, deaths=2),
     'two sources': Model(TWO, losses=0, tools=0),
     'chain': Model(CHAIN, losses=0, tools=0),
+    'chain, a commit lost': Model(CHAIN, deaths=0, tools=0),
     'exchange': Model(EXCHANGE),
     'no token': Model(PAIR, losses=0, tools=0, without=['tokens']),
     'sources activated before all are closed': Model(
@@ -501,14 +502,15 @@ RUNS = {
     'the map believed, not the shards': Model(
         PAIR, tools=0, without=['ask']),
     'opened where a target is active': Model(
-        PAIR, 0, 0, 0, without=['forward', 'check']),
+        PAIR, tools=0, without=['forward']),
     'refused where nothing is marked': Model(
         PAIR, 0, 0, without=['no mark, no lift']),
     'older tools not refused': Model(PAIR, 0, 0, without=['marks']),
+    'two calls at once': Model(PAIR, 1, 0, 0, without=['one call']),
     'switched without a look at the phase': Model(
         PAIR, 2, without=['check']),
 }
-SAFE = ('pair', 'two sources', 'chain', 'exchange')
+SAFE = ('pair', 'two sources', 'chain', 'chain, a commit lost', 'exchange')
 
 
 def main(names):
