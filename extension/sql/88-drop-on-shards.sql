@@ -3,10 +3,13 @@
  *		Dropping versions here and on the shards at once.
  *
  * The shards come first: the one that is this database, if there is one,
- * must not wait for what we have locked.
+ * must not wait for what we have locked; and what is here is the only record
+ * of what they may still have, so it goes last, when all have said that they
+ * do not have it.
  */
 
-CREATE FUNCTION shardring.drop_version_on_shards(ring text, version integer)
+CREATE FUNCTION shardring.drop_version_on_shards(
+	ring text, version integer, without text[] DEFAULT '{}')
 RETURNS TABLE (shard text, ok boolean, error text, dropped integer[],
 	router text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
@@ -16,9 +19,10 @@ DECLARE
 	ours shardring.ring := shardring_internal.require_ring(ring);
 	answers shardring_internal.shard_answer[];
 	used boolean;
-	used_by text;
+	reason text;
 BEGIN
 	PERFORM shardring_internal.refuse_null('version', version::text);
+	PERFORM shardring_internal.require_left_out(ring, without);
 	IF version = ours.active_version THEN
 		PERFORM shardring_internal.fail('55000', format(
 			'version %s of ring "%s" is active', version, ring),
@@ -36,22 +40,26 @@ BEGIN
 		SELECT d.* FROM shardring_internal.drop_on_shards(
 			ring, ARRAY[version], answers) AS d
 	LOOP
-		used_by := coalesce(used_by, CASE
-			WHEN used AND shard IS NULL THEN format('router "%s"', router)
-			WHEN used THEN format('shard "%s"', shard) END);
+		reason := coalesce(reason, shardring_internal.keep_reason(
+			shard, router, ok, used, without, format(
+				'version %s of ring "%s"', version, ring), format(
+				'drop_version_on_shards(%L, %s)', ring, version)));
 		RETURN NEXT;
 	END LOOP;
 	RETURN QUERY SELECT NULL, d.error IS NULL, d.error, d.dropped, NULL
-		FROM shardring_internal.drop_unless_used(ring, version, used_by) AS d;
+		FROM shardring_internal.drop_unless_kept(
+			ring, ARRAY[version], reason) AS d;
 END
 $body$;
-COMMENT ON FUNCTION shardring.drop_version_on_shards(text, integer) IS
-	'drops a version on all shards and routers, and here';
+COMMENT ON FUNCTION
+	shardring.drop_version_on_shards(text, integer, text[]) IS
+	'drops a version on all shards and routers, and then here';
 REVOKE EXECUTE ON FUNCTION
-	shardring.drop_version_on_shards(text, integer) FROM PUBLIC;
+	shardring.drop_version_on_shards(text, integer, text[]) FROM PUBLIC;
 
 /* Besides what is pruned here, what this server does not have any more. */
-CREATE FUNCTION shardring.prune_on_shards(ring text, keep integer)
+CREATE FUNCTION shardring.prune_on_shards(
+	ring text, keep integer, without text[] DEFAULT '{}')
 RETURNS TABLE (shard text, ok boolean, error text, dropped integer[],
 	router text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 10
@@ -60,34 +68,122 @@ AS $body$
 DECLARE
 	ours shardring.ring := shardring_internal.require_ring(ring);
 	old integer[];
-	kept integer[];
 	answers shardring_internal.shard_answer[];
+	used boolean;
+	reason text;
 BEGIN
 	old := shardring_internal.prunable(ours, keep);
 	PERFORM shardring_internal.refuse_moving(ours, old);
-	kept := ARRAY(SELECT v.version FROM shardring.ring_version AS v
-				  WHERE v.ring = ours.ring AND v.version <> ALL (old));
+	PERFORM shardring_internal.require_left_out(ring, without);
 	answers := ARRAY(
 		SELECT a FROM shardring_internal.ask_shards(
 			ring, ARRAY(SELECT l.shard FROM shardring.live_shards(ring) AS l),
 			true, false) AS a);
-	RETURN QUERY
-		SELECT d.shard, d.ok, d.error, d.dropped, d.router
-		FROM shardring_internal.drop_on_shards(
-			ring, ARRAY(SELECT DISTINCT v.version
-						FROM unnest(answers) AS a
-							CROSS JOIN LATERAL unnest(a.versions)
-								AS v (version)
-						WHERE v.version < ours.active_version
-							AND v.version <> ALL (kept)), answers) AS d;
-	PERFORM shardring.prune(ring, keep);
-	RETURN QUERY SELECT NULL, true, NULL, old, NULL;
+	FOR shard, ok, error, dropped, router, used IN
+		SELECT d.* FROM shardring_internal.drop_on_shards(
+			ring, shardring_internal.prunable_there(ours, old, answers),
+			answers) AS d
+	LOOP
+		reason := coalesce(reason, shardring_internal.keep_reason(
+			shard, router, ok, used, without, format(
+				'an old version of ring "%s"', ring), format(
+				'prune_on_shards(%L, %s)', ring, keep)));
+		RETURN NEXT;
+	END LOOP;
+	old := ARRAY(SELECT unnest(old) INTERSECT SELECT unnest(
+		shardring_internal.prunable(
+			shardring_internal.lock_ring(ring), keep)));
+	RETURN QUERY SELECT NULL, d.error IS NULL, d.error, d.dropped, NULL
+		FROM shardring_internal.drop_unless_kept(ring, old, reason) AS d;
 END
 $body$;
-COMMENT ON FUNCTION shardring.prune_on_shards(text, integer) IS
-	'prunes here, and drops elsewhere what is not here any more';
-REVOKE EXECUTE ON FUNCTION shardring.prune_on_shards(text, integer)
+COMMENT ON FUNCTION shardring.prune_on_shards(text, integer, text[]) IS
+	'prunes everywhere, and drops elsewhere what is not here any more';
+REVOKE EXECUTE ON FUNCTION
+	shardring.prune_on_shards(text, integer, text[]) FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.prunable_there(
+	ours shardring.ring, old integer[],
+	answers shardring_internal.shard_answer[])
+RETURNS integer[]
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+BEGIN
+	RETURN ARRAY(
+		SELECT DISTINCT v.version
+		FROM unnest(answers) AS a
+			CROSS JOIN LATERAL unnest(a.versions) AS v (version)
+		WHERE v.version < ours.active_version
+			AND NOT EXISTS (SELECT FROM shardring.ring_version AS k
+							WHERE k.ring = ours.ring
+								AND k.version = v.version
+								AND k.version <> ALL (old)));
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.prunable_there(
+	shardring.ring, integer[], shardring_internal.shard_answer[]) IS
+	'the old versions of shards that are dropped here, or were';
+REVOKE EXECUTE ON FUNCTION shardring_internal.prunable_there(
+	shardring.ring, integer[], shardring_internal.shard_answer[]) FROM PUBLIC;
+
+CREATE FUNCTION shardring_internal.require_left_out(
+	ring text, without text[])
+RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	unknown text;
+BEGIN
+	PERFORM shardring_internal.refuse_null('without', without::text);
+	SELECT n.name INTO unknown
+	FROM unnest(without) AS n (name)
+	WHERE NOT EXISTS (SELECT FROM shardring.shard AS s
+					  WHERE s.ring = require_left_out.ring COLLATE "C"
+						  AND s.shard = n.name COLLATE "C")
+		AND NOT EXISTS (SELECT FROM shardring.router AS r
+						WHERE r.ring = require_left_out.ring COLLATE "C"
+							AND r.server = n.name COLLATE "C")
+	LIMIT 1;
+	IF FOUND THEN
+		PERFORM shardring_internal.fail('42704', format(
+			'shard or router "%s" of ring "%s" does not exist', unknown,
+			ring));
+	END IF;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.require_left_out(text, text[]) IS
+	'raises unless these are shards or routers of the ring';
+REVOKE EXECUTE ON FUNCTION shardring_internal.require_left_out(text, text[])
 	FROM PUBLIC;
+
+/* One that has the version active is not left out on purpose: it answers. */
+CREATE FUNCTION shardring_internal.keep_reason(
+	shard text, router text, ok boolean, used boolean, without text[],
+	what text, again text)
+RETURNS text
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	holder text := CASE WHEN router IS NULL THEN format('shard "%s"', shard)
+		ELSE format('router "%s"', router) END;
+	name text := coalesce(router, shard);
+BEGIN
+	RETURN CASE
+		WHEN used THEN format('%s is active on %s', what, holder)
+		WHEN NOT ok AND array_position(without COLLATE "C", name) IS NULL
+		THEN format('kept here: %s has not said that it dropped %s.  When it '
+			'can: SELECT * FROM shardring.%s.  If it is lost: add without '
+			'=> ARRAY[%L]', holder, what, again, name) END;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.keep_reason(
+	text, text, boolean, boolean, text[], text, text) IS
+	'why the answer of a shard keeps a version here; NULL: it does not';
+REVOKE EXECUTE ON FUNCTION shardring_internal.keep_reason(
+	text, text, boolean, boolean, text[], text, text) FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.drop_on_shards(
 	ring text, versions integer[],
@@ -129,31 +225,31 @@ COMMENT ON FUNCTION shardring_internal.drop_on_shards(
 REVOKE EXECUTE ON FUNCTION shardring_internal.drop_on_shards(
 	text, integer[], shardring_internal.shard_answer[]) FROM PUBLIC;
 
-CREATE FUNCTION shardring_internal.drop_unless_used(
-	ring text, version integer, used_by text,
+CREATE FUNCTION shardring_internal.drop_unless_kept(
+	ring text, versions integer[], reason text,
 	OUT dropped integer[], OUT error text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	dropped := '{}';
-	IF used_by IS NOT NULL THEN
-		error := format('version %s of ring "%s" is active on %s',
-						version, ring, used_by);
-	ELSIF EXISTS (SELECT FROM shardring.ring_version AS v
-				  WHERE v.ring = drop_unless_used.ring COLLATE "C"
-					  AND v.version = drop_unless_used.version)
-	THEN
-		PERFORM shardring.drop_version(ring, version);
-		dropped := ARRAY[version];
+	dropped := ARRAY(
+		SELECT v.version FROM shardring.ring_version AS v
+		WHERE v.ring = drop_unless_kept.ring COLLATE "C"
+			AND v.version = ANY (versions)
+		ORDER BY v.version);
+	IF cardinality(dropped) > 0 AND reason IS NOT NULL THEN
+		dropped := '{}';
+		error := reason;
 	END IF;
+	PERFORM shardring.drop_version(ring, d.version)
+	FROM unnest(dropped) AS d (version);
 END
 $body$;
-COMMENT ON FUNCTION shardring_internal.drop_unless_used(
-	text, integer, text) IS
-	'drops a version here, unless a shard has it active';
-REVOKE EXECUTE ON FUNCTION shardring_internal.drop_unless_used(
-	text, integer, text) FROM PUBLIC;
+COMMENT ON FUNCTION shardring_internal.drop_unless_kept(
+	text, integer[], text) IS
+	'drops versions here, unless there is a reason to keep them';
+REVOKE EXECUTE ON FUNCTION shardring_internal.drop_unless_kept(
+	text, integer[], text) FROM PUBLIC;
 
 /* The other end of drop_version_on_shards and prune_on_shards. */
 CREATE FUNCTION shardring.receive_drop(

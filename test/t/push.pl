@@ -502,22 +502,50 @@ like(drop_with(q{drop_version_on_shards('orders', 3)}),
 	qr/^a\|t\|\|\{3\}\nb\|f\|connection .*\|\nc\|t\|\|\{3\}\n\|t\|\|\{\}$/,
 	'the ones that answer drop it');
 like(drop_with(q{prune_on_shards('orders', 1)}),
-	qr/^a\|t\|\|\{1,2,6,7,8\}\nb\|f\|connection .*\|\nc\|t\|\|\{2,6,7,8\}\n\|t\|\|\{1,6,7,8\}$/,
-	'and prune');
+	qr/^a\|t\|\|\{1,2,6,7,8\}\nb\|f\|connection .*\|\nc\|t\|\|\{2,6,7,8\}\n\|f\|kept here: shard "b" has not said .*\|\{\}$/,
+	'and prune, but the map keeps what one may have');
+is( on_main(q{SELECT string_agg(v.version::text, ' ' ORDER BY v.version)
+		FROM shardring.ring_version AS v WHERE v.ring = 'orders'}),
+	'1 6 7 8 9 10', 'all of it');
+like(drop_with(q{drop_version_on_shards('orders', 6)}),
+	qr/\n\|f\|kept here: shard "b" has not said that it dropped version 6 of ring "orders"\.  When it can: SELECT \* FROM shardring\.drop_version_on_shards\('orders', 6\)\.  If it is lost: add without => ARRAY\['b'\]\|\{\}$/,
+	'and says what is next');
+like(drop_with(q{drop_version_on_shards('orders', 6, without => '{a,c}')}),
+	qr/\n\|f\|kept here: shard "b"/, 'without others');
+like(drop_with(q{drop_version_on_shards('orders', 6, without => ARRAY['b'])}),
+	qr/\nb\|f\|connection .*\nc\|t\|\|\{\}\n\|t\|\|\{6\}$/, 'without it, on purpose');
 on_main(qq{ALTER SERVER b OPTIONS (SET port '$port')});
 is(status('orders'),
-	"a|t|10|\nb|t|10|not on the map: version 1, 2, 3, 6 ...\nc|t|10|",
+	"a|t|10|\nb|t|10|not on the map: version 2, 3, 6\nc|t|10|",
 	'one was dead meanwhile');
+is(drop_with(q{drop_version_on_shards('orders', 7)}),
+	"a|t||{}\nb|t||{7}\nc|t||{}\n|t||{7}", 'it drops later, and the map last');
 is(drop_with(q{prune_on_shards('orders', 1)}),
-	"a|t||{}\nb|t||{1,2,3,6,7,8}\nc|t||{}\n|t||{}", 'and is pruned later');
+	"a|t||{}\nb|t||{1,2,3,6,8}\nc|t||{}\n|t||{1,8}", 'and is pruned later');
+is(drop_with(q{prune_on_shards('orders', 1)}),
+	"a|t||{}\nb|t||{}\nc|t||{}\n|t||{}", 'twice');
 is(versions_on($_, 'orders'), '9 10|10', "$_ has what the map has")
   for qw(a b c);
+is(status('orders'), join("\n", map { "$_|t|10|" } qw(a b c)),
+	'and nothing is left over');
+for my $case ([ q{'{nope}'}, '42704' ], [ q{'{NULL}'}, '42704' ],
+	[ "'{\xc3\xa9}'", '42704' ], [ "ARRAY[repeat('x', 100000)]", '42704' ],
+	[ 'NULL', '22004' ])
+{
+	my ($without, $code) = @$case;
+	is((failure("SELECT shardring.$_, without => $without)"))[0],
+		$code, "$_, without $without")
+	  for q{drop_version_on_shards('orders', 9}, q{prune_on_shards('orders', 0};
+}
 
 # not on a server that is another shard, and one that is behind keeps its own
 on_main(q{ALTER SERVER b OPTIONS (SET dbname 'c')});
 is( drop_with(q{prune_on_shards('orders', 0)}),
 	"a|t||{9}\nb|f|same database as server \"c\"|\n"
-	  . "c|f|same database as server \"b\"|\n|t||{9}",
+	  . "c|f|same database as server \"b\"|\n|f|kept here: shard \"b\" has not "
+	  . 'said that it dropped an old version of ring "orders".  When it can: SELECT * FROM '
+	  . q{shardring.prune_on_shards('orders', 0).  If it is lost: add without }
+	  . q{=> ARRAY['b']|{}},
 	'two entries, one database: not pruned');
 on_main(q{
 	ALTER SERVER b OPTIONS (SET dbname 'b');
@@ -526,7 +554,8 @@ on_main(q{
 	SELECT shardring.push_version('orders', 11, '{a,b}', true)});
 is( drop_with(q{prune_on_shards('orders', 0)}),
 	"a|t||{10}\nb|t||{9,10}\nc|f|version 10 of ring \"orders\" is active|{9}\n"
-	  . '|t||{10}', 'the one that is behind keeps what is active');
+	  . '|f|an old version of ring "orders" is active on shard "c"|{}',
+	'the one that is behind keeps what is active, and so does the map');
 is((failure(q{SELECT shardring.prune_on_shards('orders', -1)}))[0],
 	'22023', 'keep less than nothing');
 
