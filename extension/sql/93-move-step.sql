@@ -82,9 +82,10 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	IF step <> 'take'
-		AND (timelines ->> shardring_internal.this_shard())::integer
-			<> shardring_internal.wal_timeline()
+	IF step = 'take' OR timelines IS NULL THEN
+		RETURN;
+	ELSIF (timelines ->> shardring_internal.this_shard())::integer
+		<> shardring_internal.wal_timeline()
 	THEN
 		PERFORM shardring_internal.fail('55000',
 			'this server was promoted since it was asked last',
