@@ -6,7 +6,8 @@
 
 /*
  * Only where the version to move from is active: where another one is,
- * somebody has activated it.
+ * somebody has activated it.  A shard may be in the move that this one was
+ * before it was turned.
  */
 CREATE FUNCTION shardring_internal.step_set(
 	ours shardring.ring, document jsonb)
@@ -18,6 +19,7 @@ DECLARE
 	from_version integer := (document ->> 'from_version')::integer;
 	to_version integer := (document ->> 'to_version')::integer;
 BEGIN
+	ours := shardring_internal.turned(ours, document);
 	IF shardring_internal.in_move(ours, document) THEN
 		RETURN ours;
 	ELSIF to_version <= from_version THEN
@@ -46,6 +48,48 @@ COMMENT ON FUNCTION shardring_internal.step_set(shardring.ring, jsonb) IS
 	'step of a move: from here on, this ring moves';
 REVOKE EXECUTE ON FUNCTION
 	shardring_internal.step_set(shardring.ring, jsonb) FROM PUBLIC;
+
+/*
+ * Both moves have one version in common, and only where that is active, and
+ * nothing closed, does a shard go from one move to the other.  The document
+ * was checked to have numbers where it has versions of this move.
+ */
+CREATE FUNCTION shardring_internal.turned(
+	ours shardring.ring, document jsonb)
+RETURNS shardring.ring
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	from_version integer := (document ->> 'from_version')::integer;
+	to_version integer := (document ->> 'to_version')::integer;
+	before_from jsonb := document #> '{turned,from_version}';
+	before_to jsonb := document #> '{turned,to_version}';
+BEGIN
+	IF to_jsonb(ours.moving_from) IS DISTINCT FROM before_from
+		OR to_jsonb(ours.moving_to) IS DISTINCT FROM before_to
+		OR before_from IS NULL
+		OR ours.active_version IS DISTINCT FROM (CASE
+			WHEN ours.moving_to = from_version THEN from_version
+			WHEN ours.moving_from = to_version THEN to_version END)
+		OR ours.closed_until > clock_timestamp()
+	THEN
+		RETURN ours;
+	END IF;
+	PERFORM shardring_internal.require_fingerprint(
+		ours.ring, from_version, document ->> 'from_fingerprint');
+	PERFORM shardring_internal.require_fingerprint(
+		ours.ring, to_version, document ->> 'to_fingerprint');
+	ours.moving_from := from_version;
+	ours.moving_to := to_version;
+	ours.closed_until := NULL;
+	RETURN ours;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.turned(shardring.ring, jsonb) IS
+	'the row of a ring in the move that the one before was turned into';
+REVOKE EXECUTE ON FUNCTION shardring_internal.turned(shardring.ring, jsonb)
+	FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.require_fingerprint(
 	ring text, version integer, fingerprint text)

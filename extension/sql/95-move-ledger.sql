@@ -125,7 +125,7 @@ COMMENT ON COLUMN shardring_internal.move_pair.from_shard IS
 COMMENT ON COLUMN shardring_internal.move_pair.to_shard IS
 	'shard that they go to';
 COMMENT ON COLUMN shardring_internal.move_pair.name IS
-	'name of the stream; that of the way back ends with _back';
+	'name of the stream there; see back_name for that of the way back';
 COMMENT ON COLUMN shardring_internal.move_pair.subscription IS
 	'OID of the subscription on the target';
 COMMENT ON COLUMN shardring_internal.move_pair.back_subscription IS
@@ -202,3 +202,17 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION shardring_internal.current_move(text) IS
 	'the move of a ring that is not over';
+
+/* Whether a move goes back along the streams of the one before. */
+CREATE FUNCTION shardring_internal.is_turned(m shardring_internal.row_move)
+RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT coalesce(
+		(m.options #>> '{turned,to_version}')::integer = m.from_version, false);
+END;
+COMMENT ON FUNCTION shardring_internal.is_turned(
+	shardring_internal.row_move) IS
+	'whether a move was turned round';
+REVOKE EXECUTE ON FUNCTION shardring_internal.is_turned(
+	shardring_internal.row_move) FROM PUBLIC;

@@ -66,6 +66,7 @@ BEGIN
 			'from_version', m.from_version, 'to_version', m.to_version,
 			'from_fingerprint', m.from_fingerprint,
 			'to_fingerprint', m.to_fingerprint)
+		|| coalesce(jsonb_build_object('turned', m.options -> 'turned'), '{}')
 		|| CASE WHEN expected IS NULL THEN '{}'
 			ELSE jsonb_build_object('expected_shards', expected,
 									'timelines', timelines) END;
@@ -90,7 +91,8 @@ BEGIN
 	END IF;
 	RETURN jsonb_build_object('streams', (
 		SELECT coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
-			'name', p.name || CASE WHEN d.back THEN '_back' ELSE '' END,
+			'name', CASE WHEN d.back THEN shardring_internal.back_name(p.name)
+				ELSE p.name END,
 			'from_shard', p.from_shard, 'to_shard', p.to_shard,
 			'publisher', e.publisher, 'subscriber', e.subscriber,
 			'address', shardring_internal.connect_string((
@@ -121,6 +123,17 @@ COMMENT ON FUNCTION shardring_internal.streams_document(
 	'the streams of a move as every step of theirs names them';
 REVOKE EXECUTE ON FUNCTION shardring_internal.streams_document(
 	shardring_internal.row_move, text) FROM PUBLIC;
+
+/* That of the way back of a way back is the first one. */
+CREATE FUNCTION shardring_internal.back_name(name text) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE right(name, 5) WHEN '_back' THEN left(name, -5)
+		ELSE name || '_back' END;
+END;
+COMMENT ON FUNCTION shardring_internal.back_name(text) IS
+	'name of the stream between the same shards the other way';
+REVOKE EXECUTE ON FUNCTION shardring_internal.back_name(text) FROM PUBLIC;
 
 CREATE FUNCTION shardring_internal.move_shards(
 	m shardring_internal.row_move, who text)

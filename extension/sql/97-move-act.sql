@@ -31,6 +31,7 @@ BEGIN
 	END IF;
 	RETURN CASE m.phase
 		WHEN 'push' THEN shardring_internal.act_push(m)
+		WHEN 'turn_push' THEN shardring_internal.act_push(m)
 		WHEN 'empty' THEN shardring_internal.act_empty(m)
 		WHEN 'copy' THEN shardring_internal.act_copy(m)
 		WHEN 'look' THEN shardring_internal.act_copy(m)

@@ -15,8 +15,8 @@ BEGIN
 	SET subscription = coalesce((answers #>> ARRAY[p.to_shard,
 			'subscriptions', p.name, 'subscription'])::oid, p.subscription),
 		back_subscription = coalesce((answers #>> ARRAY[p.from_shard,
-			'subscriptions', p.name || '_back', 'subscription'])::oid,
-			p.back_subscription),
+			'subscriptions', shardring_internal.back_name(p.name),
+			'subscription'])::oid, p.back_subscription),
 		l1 = CASE WHEN m.phase = 'lease_settle' THEN
 			(answers #>> ARRAY[p.from_shard, 'lsn'])::pg_lsn ELSE p.l1 END,
 		l2 = CASE WHEN m.phase = 'settle' THEN

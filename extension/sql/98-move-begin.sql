@@ -142,6 +142,34 @@ COMMENT ON FUNCTION shardring_internal.refuse_driven(
 REVOKE EXECUTE ON FUNCTION shardring_internal.refuse_driven(
 	shardring_internal.row_move) FROM PUBLIC;
 
+CREATE FUNCTION shardring_internal.next_moves(
+	m shardring_internal.row_move)
+RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT concat_ws(chr(10),
+		CASE
+			WHEN m.state = 'ready'
+			THEN 'To switch: CALL shardring.switch_move(%1$L);'
+			WHEN m.state = 'switched' AND m.phase = m.state
+				AND m.error IS NULL
+			THEN 'To end it: CALL shardring.finish_move(%1$L);'
+			ELSE 'To go on: CALL shardring.run_move(%1$L);' END,
+		CASE
+			WHEN m.state IN ('decided', 'finishing', 'cancelling') THEN NULL
+			WHEN m.state = 'switched'
+			THEN 'To go back: CALL shardring.reverse_move(%1$L);'
+			WHEN shardring_internal.is_turned(m)
+			THEN format('To stay with version %s: '
+						'CALL shardring.cancel_move(%%1$L);', m.from_version)
+			ELSE 'To go back: CALL shardring.cancel_move(%1$L);' END);
+END;
+COMMENT ON FUNCTION shardring_internal.next_moves(
+	shardring_internal.row_move) IS
+	'what can be called next to move rows; %1$L stands for the ring';
+REVOKE EXECUTE ON FUNCTION shardring_internal.next_moves(
+	shardring_internal.row_move) FROM PUBLIC;
+
 CREATE FUNCTION shardring_internal.next_commands(
 	m shardring_internal.row_move)
 RETURNS text
@@ -153,17 +181,7 @@ BEGIN ATOMIC
 		THEN 'To go on: CALL shardring.run_move(%L);' || chr(10)
 			|| 'Without the way back: CALL shardring.finish_move(%1$L, '
 			|| 'unverified => true);'
-		WHEN m.program = 'move' THEN CASE m.state
-			WHEN 'ready' THEN 'To switch: CALL shardring.switch_move(%L);'
-				|| chr(10) || 'To go back: CALL shardring.cancel_move(%1$L);'
-			WHEN 'switched' THEN CASE WHEN m.phase = m.state AND m.error IS NULL
-				THEN 'To end it: CALL shardring.finish_move(%L);'
-				ELSE 'To go on: CALL shardring.run_move(%L);' END
-			WHEN 'decided' THEN 'To go on: CALL shardring.run_move(%L);'
-			WHEN 'finishing' THEN 'To go on: CALL shardring.run_move(%L);'
-			WHEN 'cancelling' THEN 'To go on: CALL shardring.run_move(%L);'
-			ELSE 'To go on: CALL shardring.run_move(%L);' || chr(10)
-				|| 'To go back: CALL shardring.cancel_move(%1$L);' END
+		WHEN m.program = 'move' THEN shardring_internal.next_moves(m)
 		WHEN m.state = 'decided'
 		THEN 'To go on: CALL shardring.switch_fenced(%L);'
 		WHEN m.state = 'cancelling'

@@ -205,7 +205,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE
 		WHEN m.wanted = 'cancelled' AND m.state NOT IN (
-			'decided', 'switched', 'finishing', 'cancelling') THEN 'lift'
+			'decided', 'switched', 'finishing', 'cancelling')
+		THEN CASE WHEN shardring_internal.is_turned(m) THEN 'turn_lift'
+			ELSE 'lift' END
 		WHEN m.phase = 'closed'
 		THEN CASE m.wanted WHEN 'finished' THEN 'activate_targets' END
 		WHEN m.phase = 'ready'
@@ -284,7 +286,9 @@ BEGIN
 			WHEN outcome.error IS NULL THEN 'waiting'
 			ELSE 'failed' END, outcome.error);
 	PERFORM shardring_internal.keep_outcome(m, outcome.facts);
-	IF outcome.done THEN
+	IF outcome.done AND m.phase = 'turn_lift' THEN
+		PERFORM shardring_internal.turn_again(m);
+	ELSIF outcome.done THEN
 		PERFORM shardring_internal.go_to_phase(m, p.next_phase)
 		FROM shardring_internal.move_phases() AS p
 		WHERE p.program = m.program AND p.phase = m.phase;

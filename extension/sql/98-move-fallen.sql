@@ -20,9 +20,15 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-	fallen text[] := shardring_internal.fallen_shards(m, answers);
+	turned shardring_internal.row_move := shardring_internal.turn_fallen(
+		m, answers);
+	fallen text[];
 	problem text;
 BEGIN
+	IF turned.phase = 'turn_again' THEN
+		m := turned;
+	END IF;
+	fallen := shardring_internal.fallen_shards(m, answers);
 	IF cardinality(fallen) = 0 THEN
 		RETURN m;
 	END IF;

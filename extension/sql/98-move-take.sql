@@ -135,8 +135,8 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
 	direction text := CASE
-		WHEN m.state IN ('copying', 'following', 'ready', 'arming', 'closing',
-						 'reopening') THEN 'forward'
+		WHEN m.state IN ('copying', 'turning', 'following', 'ready', 'arming',
+						 'closing', 'reopening') THEN 'forward'
 		WHEN m.state IN ('switched', 'finishing') THEN 'back' END;
 	answers jsonb;
 BEGIN

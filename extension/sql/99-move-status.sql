@@ -27,7 +27,8 @@ BEGIN
 			JOIN shardring_internal.watch_streams(m, CASE
 				WHEN m.state IN ('switched', 'finishing')
 				THEN 'back' ELSE 'forward' END) AS w
-				ON w.name IN (p.name, p.name || '_back')
+				ON w.name IN (
+					p.name, shardring_internal.back_name(p.name))
 		WHERE p.ring = m.ring AND p.move = m.move
 		ORDER BY p.from_shard, p.to_shard;
 END

@@ -172,8 +172,8 @@ SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
 	m shardring_internal.row_move := shardring_internal.move_of(ring);
-	before text[] := '{new,preparing,copying,following,ready,arming,closing,'
-		'reopening}';
+	before text[] := '{new,preparing,copying,turning,following,ready,arming,'
+		'closing,reopening}';
 BEGIN
 	PERFORM shardring_internal.require_options(options);
 	IF m.state <> ALL (CASE wanted
