@@ -114,7 +114,9 @@ CREATE TABLE shardring_internal.move_pair
 	l1 pg_lsn,
 	l2 pg_lsn,
 	back_lsn pg_lsn,
+	/* shards that exchange keys exchange their rows here when a move turns */
 	CONSTRAINT move_pair_pkey PRIMARY KEY (ring, move, from_shard, to_shard)
+		DEFERRABLE INITIALLY IMMEDIATE
 );
 COMMENT ON TABLE shardring_internal.move_pair IS
 	'pairs of shards between which a move carries rows, with their streams';
