@@ -88,11 +88,13 @@ END
 is(says("CALL shardring.switch_move('orders')"), <<'END', 'switched');
 NOTICE:  ring "orders" is switched to version 2
 HINT:  To end it: CALL shardring.finish_move('orders');
+To go back: CALL shardring.reverse_move('orders');
 END
 is(says("CALL shardring.cancel_move('orders')"), <<'END', 'not taken back any more');
 ERROR:  ring "orders" is moving from version 1 to version 2
 DETAIL:  State: switched.
 HINT:  To end it: CALL shardring.finish_move('orders');
+To go back: CALL shardring.reverse_move('orders');
 END
 is(says("CALL shardring.finish_move('orders', grace => '1 s')"),
 	qq{NOTICE:  ring "orders" is switched to version 2\n}, 'finished');
