@@ -132,7 +132,7 @@ BEGIN
 			SELECT min(coalesce(w.error, shardring_internal.stream_problem(
 				w.publisher, w.subscriber, w.name, w.slot, w.subscription)))
 			FROM shardring_internal.watch_streams(m, direction) AS w);
-		IF d.error IS NULL AND keys AND m.phase = 'back_verify_again' THEN
+		IF d.error IS NULL AND keys THEN
 			d.error := shardring_internal.different(d.number);
 		END IF;
 	END IF;

@@ -82,6 +82,7 @@ is(says("CALL shardring.cancel_move('orders')"), <<'END', 'forward, though it wa
 ERROR:  ring "orders" is switched, not cancelled
 DETAIL:  Version 2 is active on a shard.
 HINT:  To end it: CALL shardring.finish_move('orders');
+To go back: CALL shardring.reverse_move('orders');
 END
 state_is('switched', 'and all the way');
 

@@ -34,6 +34,23 @@ sub versions
 	} qw(map a b c);
 }
 
+# As on a standby that was promoted without the last commits.
+sub lose_switch
+{
+	my ($name) = @_;
+	on($name, q{
+		ALTER TABLE shardring.ring DISABLE TRIGGER ALL;
+		UPDATE shardring.ring SET active_version = 1, moving_from = 1, moving_to = 2,
+			closed_until = NULL, back_lsn = NULL, fingerprint = (
+				SELECT v.fingerprint FROM shardring.ring_version AS v WHERE v.version = 1);
+		ALTER TABLE shardring.activation DISABLE TRIGGER ALL;
+		DELETE FROM shardring.activation WHERE version = 2;
+		ALTER TABLE shardring.activation ENABLE TRIGGER ALL;
+		ALTER TABLE shardring.ring ENABLE TRIGGER ALL;
+		ALTER TABLE shardring.ring ENABLE ALWAYS TRIGGER ring_move});
+	return;
+}
+
 start_writers(4, 400, $ENV{SEED} // int(rand(1e6)));
 is(says($reverse), <<'END', 'nothing to go back from');
 ERROR:  ring "orders" does not move
@@ -65,15 +82,42 @@ is(on('map', q{SELECT from_shard, to_shard, state, problem
 		FROM shardring.move_status('orders')}),
 	"a|b|switched|\na|c|switched|\nb|c|switched|", 'the status');
 
+# ---------- a shard loses the switch while the move is turned ----------
+
+like(says("SET shardring.remote_timeout = '2 s'; SELECT shardring_internal.want_reversed('orders',
+		'{\"max_hold\": \"2 s\", \"attempts\": 1}')"), qr/^\s*$/, 'turned once more');
+on('map', q{UPDATE shardring_internal.row_move SET wanted = 'ready'
+	WHERE state = 'turning'});
+is(says(q{CALL shardring.run_move('orders')}), <<'END', 'ready to go back');
+NOTICE:  ring "orders" is ready to switch to version 4
+HINT:  To switch: CALL shardring.switch_move('orders');
+To stay with version 2: CALL shardring.cancel_move('orders');
+END
+my $memory = stop_writers();
+lose_switch('a');
+my $stray = on('map', q{SELECT 'stray' || i FROM generate_series(1, 100) AS i
+	WHERE shardring.shard_for('orders', 'stray' || i, 1) = 'a'
+		AND shardring.shard_for('orders', 'stray' || i, 2) = 'c' LIMIT 1});
+on('a', "INSERT INTO account VALUES ('$stray', 'v', 'n')");
+like(says(q{CALL shardring.run_move('orders')}),
+	qr/^ERROR:  move of ring "orders" cannot go on\nDETAIL:  1 key differs between both sides\.\n/,
+	'what it accepted meanwhile is found');
+is(versions(), '2 2/1/2 2/1/2 2/1/2', 'it is switched again, and owns nothing');
+is(ledger(), '1|2|switched|switched', 'the move is the one before it was turned');
+on('a', "SET session_replication_role = replica; DELETE FROM account WHERE id = '$stray'");
+is(says(q{CALL shardring.run_move('orders')}), $switched, 'and goes on');
+check_rows($memory, 2);
+start_writers(4, 400, $ENV{SEED} // int(rand(1e6)));
+
 # ---------- back ----------
 
 is(says($reverse), <<'END', 'back');
-NOTICE:  ring "orders" is switched to version 4
+NOTICE:  ring "orders" is switched to version 5
 HINT:  To end it: CALL shardring.finish_move('orders');
 To go back: CALL shardring.reverse_move('orders');
 END
-is(versions(), '4 4/2/4 4/2/4 4/2/4', 'on all shards');
-is(on('map', q{SELECT count(*) FROM shardring.moved_ranges('orders', 1, 4)}), '0',
+is(versions(), '5 5/2/5 5/2/5 5/2/5', 'on all shards');
+is(on('map', q{SELECT count(*) FROM shardring.moved_ranges('orders', 1, 5)}), '0',
 	'every key is where it was');
 is(on('map', q{SELECT from_shard, to_shard, state, problem
 		FROM shardring.move_status('orders')}),
@@ -81,13 +125,13 @@ is(on('map', q{SELECT from_shard, to_shard, state, problem
 
 # ---------- and there once more, and back, with nothing copied ----------
 
-is(says($reverse) =~ /switched to version 5/, 1, 'there once more');
-is(on('map', q{SELECT count(*) FROM shardring.moved_ranges('orders', 2, 5)}), '0',
+is(says($reverse) =~ /switched to version 6/, 1, 'there once more');
+is(on('map', q{SELECT count(*) FROM shardring.moved_ranges('orders', 2, 6)}), '0',
 	'every key is where it is to be');
-is(says($reverse) =~ /switched to version 6/, 1, 'and back again');
-is(says($finish), qq{NOTICE:  ring "orders" is switched to version 6\n}, 'finished');
-my $memory = stop_writers();
-check_rows($memory, 6, 1);
+is(says($reverse) =~ /switched to version 7/, 1, 'and back again');
+is(says($finish), qq{NOTICE:  ring "orders" is switched to version 7\n}, 'finished');
+$memory = stop_writers();
+check_rows($memory, 7, 1);
 nothing_left('finished');
 is(on('c', 'SELECT count(*) FROM account'), '0', 'the new shard is empty again');
 is(on('map', q{SELECT * FROM shardring.move_leftovers('orders')}), '',
