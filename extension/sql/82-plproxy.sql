@@ -222,3 +222,21 @@ AS 'MODULE_PATHNAME', 'shardring_plproxy_partition_uuid';
 COMMENT ON FUNCTION shardring.plproxy_partition(text, uuid) IS
 	'the number of the shard of a uuid key, for RUN ON';
 
+/* What a move asks of every router, and of the map, before its switch. */
+CREATE FUNCTION shardring_internal.sync_router(ring text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	cluster text := coalesce(
+		(shardring_internal.require_ring(ring)).cluster, ring);
+BEGIN
+	PERFORM shardring.plproxy_sync(cluster)
+	FROM pg_foreign_server AS f
+		JOIN pg_foreign_data_wrapper AS w ON w.oid = f.srvfdw
+	WHERE f.srvname = cluster COLLATE "C" AND w.fdwname = 'plproxy';
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.sync_router(text) IS
+	'makes the PL/Proxy server of a ring, if there is one, match its shards';
+REVOKE EXECUTE ON FUNCTION shardring_internal.sync_router(text) FROM PUBLIC;

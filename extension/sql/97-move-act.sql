@@ -35,6 +35,7 @@ BEGIN
 		WHEN 'empty' THEN shardring_internal.act_empty(m)
 		WHEN 'copy' THEN shardring_internal.act_copy(m)
 		WHEN 'look' THEN shardring_internal.act_copy(m)
+		WHEN 'sync_routers' THEN shardring_internal.act_sync(m)
 		WHEN 'verify' THEN shardring_internal.act_verify(m, 'forward')
 		WHEN 'partners' THEN shardring_internal.act_partners(m)
 		WHEN 'gate' THEN shardring_internal.act_gate(m)
@@ -318,4 +319,34 @@ COMMENT ON FUNCTION shardring_internal.act_routers(
 	shardring_internal.row_move) IS
 	'phase of a move: all routers route by the new version';
 REVOKE EXECUTE ON FUNCTION shardring_internal.act_routers(
+	shardring_internal.row_move) FROM PUBLIC;
+
+/* Routers must know the addresses of new shards before these have keys. */
+CREATE FUNCTION shardring_internal.act_sync(m shardring_internal.row_move)
+RETURNS shardring_internal.move_outcome
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	problem text := (
+		SELECT format('%s: %s', a.server, a.error)
+		FROM shardring_internal.ask_servers(
+			ARRAY(SELECT r.server FROM shardring.router AS r
+				  WHERE r.ring = m.ring ORDER BY r.server),
+			'SELECT shardring_internal.sync_router($1)', ARRAY[m.ring]) AS a
+		WHERE a.error IS NOT NULL
+		ORDER BY a.server COLLATE "C"
+		LIMIT 1);
+BEGIN
+	IF problem IS NULL THEN
+		PERFORM shardring_internal.sync_router(m.ring);
+	END IF;
+	RETURN ROW(problem IS NULL, problem, NULL, NULL, NULL)
+		::shardring_internal.move_outcome;
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.act_sync(
+	shardring_internal.row_move) IS
+	'phase of a move: all routers have the addresses of its shards';
+REVOKE EXECUTE ON FUNCTION shardring_internal.act_sync(
 	shardring_internal.row_move) FROM PUBLIC;

@@ -14,7 +14,7 @@
 # shellcheck source-path=SCRIPTDIR source=../harness.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../harness.sh"
 
-TAP=(memory no_digest drain remote names long_answers kept ddl fence move streams on_shards misplaced
+TAP=(memory no_digest drain hold remote names long_answers kept ddl fence move streams on_shards misplaced
 	cluster partitions plproxy)
 
 main()

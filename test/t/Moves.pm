@@ -15,8 +15,8 @@ use PostgreSQL::Test::Utils;
 use Shards;
 use Test::More;
 
-our @EXPORT = qw(%node on says new_move start_writers stop_writers check_rows
-  nothing_left);
+our @EXPORT = qw(%node on says new_move new_servers start_writers stop_writers
+  check_rows nothing_left);
 our %node;
 my (@shards, $writers, $in, $out);
 
@@ -44,7 +44,28 @@ sub says
 sub new_move
 {
 	my ($settings) = @_;
-	@shards = qw(a b c);
+	new_servers($settings, qw(a b c));
+	on('map', q{
+		SELECT shardring.create_ring('orders');
+		SELECT shardring.add_group('orders', 'g' || s, ARRAY[s])
+		FROM unnest('{a,b}'::text[]) AS s;
+		SELECT shardring.activate('orders')});
+	on('map', q{
+		SELECT shardring.draft_version('orders');
+		SELECT shardring.add_group('orders', 'gc', ARRAY['c']);
+		SELECT shardring.set_weight('orders', 'gb', 1.5)});
+	is(on('map', qq{SELECT string_agg(g.ok::text, ',')
+			FROM shardring.guard_table('orders', 'public.$_->[0]', '$_->[1]')
+				AS g}), 'true,true,true', "$_->[0] is guarded")
+	  foreach ([ 'account', 'id' ], [ 'entry', 'account' ]);
+	return;
+}
+
+# A map, with what would capture names, and shards with two tables.
+sub new_servers
+{
+	my $settings = shift;
+	@shards = @_;
 	$node{map} = new_server('map');
 	on('map', q{
 		CREATE EXTENSION postgres_fdw;
@@ -74,32 +95,20 @@ sub new_move
 				account text REFERENCES account ON DELETE CASCADE,
 				amount numeric, PRIMARY KEY (account, id))});
 	}
-	on('map', q{
-		SELECT shardring.create_ring('orders');
-		SELECT shardring.add_group('orders', 'g' || s, ARRAY[s])
-		FROM unnest('{a,b}'::text[]) AS s;
-		SELECT shardring.activate('orders')});
-	on('map', q{
-		SELECT shardring.draft_version('orders');
-		SELECT shardring.add_group('orders', 'gc', ARRAY['c']);
-		SELECT shardring.set_weight('orders', 'gb', 1.5)});
-	is(on('map', qq{SELECT string_agg(g.ok::text, ',')
-			FROM shardring.guard_table('orders', 'public.$_->[0]', '$_->[1]')
-				AS g}), 'true,true,true', "$_->[0] is guarded")
-	  foreach ([ 'account', 'id' ], [ 'entry', 'account' ]);
 	return;
 }
 
-# Clients that write until they are stopped.
+# Clients that write until they are stopped; "proxy": and through PL/Proxy.
 sub start_writers
 {
-	my ($number, $keys, $seed) = @_;
+	my ($number, $keys, $seed, $proxy) = @_;
 	note "seed $seed";
 	($in, $out) = ('', '');
 	$writers = IPC::Run::start(
 		[ '/usr/bin/python3', "$FindBin::RealBin/writers.py", 300, $number, $keys,
 			$seed, $node{map}->connstr('postgres'),
-			map { "$_=" . $node{$_}->connstr('postgres') } @shards ],
+			(map { "$_=" . $node{$_}->connstr('postgres') } @shards),
+			$proxy ? 'proxy=' . $node{$proxy}->connstr('postgres') : () ],
 		'<', \$in, '>', \$out, '2>', \my $errors);
 	IPC::Run::pump($writers) until $out =~ /started/;
 	return;

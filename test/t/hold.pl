@@ -111,7 +111,8 @@ is(settled(), "false|[$pid]|[]", 'who is idle in a transaction is in the way');
 step($writer, "PREPARE TRANSACTION 'it''s mine'");
 is(settled(), qq(false|[]|["it's mine"]), 'so is who is prepared');
 $writer->quit;
-$node->restart('immediate');
+$node->stop('immediate');
+$node->start;
 is(settled(), qq(false|[]|["it's mine"]), 'also after a crash');
 $node->safe_psql('postgres', "COMMIT PREPARED 'it''s mine'");
 is(settled(), 'true|[]|[]', 'until he commits');
@@ -184,7 +185,7 @@ $_->quit for ($old, $index);
 step($writer, "BEGIN; INSERT INTO held VALUES ($leaves)");
 $pid = pid($writer);
 my (undef, undef, $error) = $node->psql('postgres',
-	"SET statement_timeout = '100 ms'; SELECT "
+	"SET statement_timeout = '3 s'; SELECT "
 	  . move_step('settle', 1, '{"timeout": "3 min"}'));
 like($error, qr/canceling statement due to statement timeout/, 'a time limit');
 like($error,

@@ -7,8 +7,11 @@ acknowledged; a test of moves.
 Addresses are connection strings.  Each writer has keys of its own and follows
 the rule for clients: require_here in the transaction that writes; after SR001
 or SR003 roll back, wait a little, ask the shard that is named; after 40001
-again.  It ends with SIGTERM, at the latest after SECONDS, and prints as JSON what each key may hold (more than one value where no answer
-came), the faults it saw, and the longest time that a write had to wait.
+again.  Where there is a SHARD "proxy", every other writer calls function
+"write" there instead, which knows itself where the key is.  It ends with
+SIGTERM, at the latest after SECONDS, and prints as JSON what each key may hold
+(more than one value where no answer came), the faults it saw, and the longest
+time that a write had to wait.
 """
 import json
 import os
@@ -176,14 +179,38 @@ class Writer(threading.Thread):
                 entry]
 
 
+class ProxyWriter(Writer):
+    """Calls one function, in a transaction of its own on the shard."""
+
+    def attempt(self, key, kind, value, new, shard):
+        try:
+            lines = self.sessions['proxy'].run(
+                f"SELECT public.write('{key}', '{kind}', '{value}');")
+        except Lost:
+            lines = []
+        if lines == [kind]:
+            self.may_be[key] = {new}
+            self.writes += 1
+        elif re.search(r'ERROR:  (SR00[13]|40001|55000):', '\n'.join(lines)):
+            self.refused += 1
+            time.sleep(0.002)
+            return False
+        else:
+            self.unknown += 1
+            self.may_be[key] = self.may_be[key] | {new}
+            time.sleep(0.01)
+        return True
+
+
 def main():
     seconds, n, keys, seed = (int(a) for a in sys.argv[1:5])
     addresses = {'map': sys.argv[5]}
     addresses.update(a.split('=', 1) for a in sys.argv[6:])
     end = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: end.set())
-    writers = [Writer(i, [f'k{k}' for k in range(i, keys, n)], seed, addresses,
-                      end) for i in range(n)]
+    kinds = [Writer, ProxyWriter if 'proxy' in addresses else Writer]
+    writers = [kinds[i % 2](i, [f'k{k}' for k in range(i, keys, n)], seed,
+                            addresses, end) for i in range(n)]
     for writer in writers:
         writer.start()
     print('started', flush=True)
