@@ -50,8 +50,8 @@ SELECT shardring.add_groups('other way', (SELECT jsonb_agg(g.g ORDER BY g.n DESC
 SELECT shardring.version_fingerprint('other way', 1) = shardring.version_fingerprint('all md5', 1) AS same;
 SELECT count(shardring.drop_ring(ring)) FROM shardring.ring;
 
--- Few points beside many of the same hash: of crc16 so many candidates are
--- taken that those that were looked at first do not suffice.
+-- Few points beside many of the same hash: with the filter for those, and
+-- without it.
 SELECT shardring.create_ring('c', 4096, 'crc16');
 SELECT shardring.add_group('c', 'g', ARRAY['a']);
 SELECT p.points AS whole FROM shardring.shard_group AS p \gset

@@ -118,7 +118,7 @@ shardring_homes_combine(PG_FUNCTION_ARGS)
 Datum
 shardring_homes_serialize(PG_FUNCTION_ARGS)
 {
-	Homes	   *homes = homes_argument(fcinfo, 0);
+	Homes	   *homes = (Homes *) PG_GETARG_POINTER(0);
 	StringInfoData bytes;
 
 	homes_settle(homes);

@@ -42,7 +42,7 @@ remote_hosts_find(RemoteAddress *address, Resolver *resolver)
 	{
 		hosts = split_hosts(options);
 	}
-	PG_FINALLY();
+	PG_FINALLY();				/* LCOV_EXCL_LINE: only without memory */
 	{
 		PQconninfoFree(options);
 	}

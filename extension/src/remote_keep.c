@@ -112,7 +112,7 @@ remote_keep_give(const char *key, PGconn *conn)
 
 	if (keeper == NULL || PQstatus(conn) != CONNECTION_OK ||
 		PQtransactionStatus(conn) != PQTRANS_IDLE)
-		return false;
+		return false;			/* LCOV_EXCL_LINE: it was closed meanwhile */
 	one = MemoryContextAlloc(TopMemoryContext, sizeof(Kept));
 	one->conn = conn;
 	one->key = MemoryContextStrdup(TopMemoryContext, key);

@@ -33,7 +33,7 @@ BEGIN {
 		next
 	}
 	# the one whose argument is a statement
-	if (state == "42601" && function_name ~ /\.(on_shards|require_query)\(/)
+	if (state == "42601" && function_name ~ /\.(on_shards|require_query|receive_ddl)\(/)
 		next
 	if (state in right)
 		next

@@ -168,8 +168,8 @@ $session->quit;
 $session = open_session($main, 'postgres');
 $session->query_safe(qq{
 	SELECT format('CREATE SERVER %I FOREIGN DATA WRAPPER postgres_fdw '
-		'OPTIONS (host %L, port %L, dbname %L)', 's' || i, '$host', '$port',
-		'a')
+		'OPTIONS (host %L, port %L, dbname %L, connect_timeout %L)', 's' || i,
+		'$host', '$port', 'a', 60 + i)
 	FROM generate_series(1, 40) AS i \\gexec});
 is(run(q{
 	FOR i IN 1 .. 40 LOOP

@@ -130,8 +130,6 @@ ring_arc_level(const RingArcs *arcs, uint32_t position)
 	uint32_t	below = 0;
 	uint32_t	i;
 
-	if (arcs->buckets == NULL)
-		return ring_arc(arcs, position);
 	lo = arcs->buckets[position >> arcs->shift];
 	hi = arcs->buckets[(position >> arcs->shift) + 1];
 	if (hi - lo > RING_LEVEL)
