@@ -87,6 +87,8 @@ BEGIN ATOMIC
 				'max_active_replication_origins')),
 		'slots_used', (SELECT count(*) FROM pg_replication_slots),
 		'senders_used', (SELECT count(*) FROM pg_stat_replication),
+		'workers_used', (
+			SELECT count(*) FROM pg_subscription AS u WHERE u.subenabled),
 		'prepared', (
 			SELECT coalesce(jsonb_agg(p.gid), '[]')
 			FROM (SELECT x.gid FROM pg_prepared_xacts AS x

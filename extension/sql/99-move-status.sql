@@ -82,6 +82,15 @@ BEGIN
 	RETURN QUERY
 		SELECT p.severity, p.shard, p.relation, p.problem, p.hint
 		FROM shardring.cluster_problems(ring) AS p;
+	RETURN QUERY
+		SELECT 'error', c.shard, NULL, c.problem,
+			'/* shard ' || replace(c.shard, '*/', '..') || ' */ '
+				|| c.command || ' /* and restart it */'
+		FROM shardring_internal.capacity_problems(ring,
+			ours.active_version, coalesce(version, (
+				SELECT max(v.version) FROM shardring.ring_version AS v
+				WHERE v.ring = ours.ring
+					AND v.version > ours.active_version))) AS c;
 	IF ours.hash <> 'md5' THEN
 		RETURN QUERY SELECT 'error', NULL, NULL, format(
 			'hash %s cannot be computed by a publication', ours.hash),

@@ -64,6 +64,9 @@ start_writers(6, 1200, $ENV{SEED} // int(rand(1e6)), 'router');
 
 # ---------- the job ----------
 
+# four streams end on s4, and one worker more has to copy
+on($_, 'ALTER SYSTEM SET max_logical_replication_workers = 4') foreach 's4';
+$node{s4}->restart;
 on('map', q{SELECT shardring.draft_version('orders')});
 on('map', q{SELECT shardring.add_group('orders', 'g4', ARRAY['s4'])});
 like(says(q{SELECT shardring.start_move('orders')}),
@@ -71,6 +74,13 @@ like(says(q{SELECT shardring.start_move('orders')}),
 	'the new server is not ready');
 like(on('map', q{SELECT string_agg(hint, E'\n') FROM shardring.move_check('orders')
 		WHERE severity = 'error'}), qr/guard_table/, 'and what it lacks is a command');
+is(on('map', q{SELECT shard, problem, hint FROM shardring.move_check('orders')
+		WHERE hint ~ 'ALTER SYSTEM'}),
+	's4|max_logical_replication_workers leaves 4 for this move, which takes 5|'
+	  . '/* shard s4 */ ALTER SYSTEM SET max_logical_replication_workers = 5; /* and restart it */',
+	'also where it would wait for ever');
+on('s4', 'ALTER SYSTEM SET max_logical_replication_workers = 5');
+$node{s4}->restart;
 is(on('map', qq{SELECT string_agg(g.ok::text, ',')
 		FROM shardring.guard_table('orders', 'public.$_->[0]', '$_->[1]') AS g}),
 	'true,true,true,true,true', "$_->[0] is guarded on it")
