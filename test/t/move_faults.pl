@@ -54,7 +54,7 @@ foreach my $fault (@faults)
 {
 	my ($phase, $event, $victim, $way) = @$fault;
 	my $what = "$victim dies at the $event of $phase";
-	if ($version > 1)
+	if (on('map', q{SELECT max(version) FROM shardring.ring_version}) == $version)
 	{
 		on('map', qq{
 			SELECT shardring.draft_version('orders');
