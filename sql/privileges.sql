@@ -200,8 +200,20 @@ SELECT count(*) FROM shardring.ring_version;
 
 -- A role that was granted the functions and the tables can run it all, without
 -- being a superuser.
-GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA shardring, shardring_internal TO regress_shardring_operator;
-GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA shardring TO regress_shardring_operator;
+SELECT g AS grants FROM shardring.grants('regress_shardring_operator') AS g WHERE g NOT LIKE '% ON ROUTINE %';
+SELECT count(run(g)) AS errors FROM shardring.grants('regress_shardring_operator') AS g;
+-- What is not granted: what only other servers call.
+SELECT p.oid::regprocedure AS not_granted FROM pg_proc AS p
+WHERE p.pronamespace IN ('shardring'::regnamespace, 'shardring_internal'::regnamespace)
+	AND p.prorettype <> 'trigger'::regtype AND NOT has_function_privilege('regress_shardring_operator', p.oid, 'EXECUTE')
+ORDER BY p.oid::regprocedure::text COLLATE "C";
+SELECT shardring.grants(NULL);
+SELECT shardring.grants('regress_shardring_nobody');
+SELECT shardring.grants('Größe "x"', '{seal}');
+SELECT shardring.grants('regress_shardring_operator', '{seal,nothing}');
+SELECT shardring.grants('regress_shardring_operator', '{seal,NULL}');
+SELECT shardring.grants('regress_shardring_operator', '{}');
+SELECT shardring.grants('regress_shardring_operator', '{shard_for}');
 SET ROLE regress_shardring_operator;
 SELECT call, run(call) AS error FROM unnest(ARRAY[
 	$$SELECT shardring.create_ring('mine')$$, $$SELECT shardring.add_group('mine', 'a', '{a,b}')$$, $$SELECT shardring.set_weight('mine', 'a', 2)$$,

@@ -402,7 +402,12 @@ my @grants = ('EXECUTE ON FUNCTION shardring.misplaced',
 	  expected_shards keep_connections keep_finding parse_rows push_targets query_shards require_active
 	  shard_problem short_error sound_answers sound_servers stray_keys));
 on_main(q{CREATE ROLE reader LOGIN});
-on_main("GRANT $_ TO reader") foreach @grants;
+is( on_main(q{SELECT string_agg(g, E'\n' ORDER BY g)
+		FROM shardring.grants('reader', '{misplaced,misplaced_keys}') AS g}) =~ s/\([^()]*\)//gr,
+	'GRANT EXECUTE ON ROUTINE ' . join(', ', sort map { /FUNCTION (.*)/ } @grants)
+	  . " TO reader;\nGRANT INSERT, UPDATE ON shardring.finding TO reader;",
+	'what grants says');
+on_main(q{SELECT shardring.grants('reader', '{misplaced,misplaced_keys}') \gexec});
 on_main(qq{
 	GRANT USAGE ON FOREIGN SERVER $_ TO reader;
 	CREATE USER MAPPING FOR reader SERVER $_

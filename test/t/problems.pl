@@ -322,9 +322,7 @@ for my $shard (@shards, 'f')
 my $as_monitor = 'SET SESSION AUTHORIZATION monitor; ';
 is(sqlstate("$as_monitor SELECT shardring.$_('orders')"), '42501', "not for PUBLIC: $_")
   foreach (qw(cluster_problems cluster_status));
-on_map(q{GRANT EXECUTE ON FUNCTION shardring.cluster_problems, shardring.cluster_status,
-		shardring.shard_details TO monitor;
-	GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA shardring_internal TO monitor});
+on_map(q{SELECT shardring.grants('monitor', '{cluster_problems,cluster_status,shard_details}') \gexec});
 is_deeply([ problems($as_monitor) ], [], 'a monitor may ask');
 is(on_map($as_monitor . q{SELECT s.* FROM shardring.cluster_status('orders') AS s}),
 	'5||7|5 of 5|0 of 0|', 'in one line too');

@@ -371,7 +371,7 @@ is(on_main(sprintf $push, 3, '3'),
 
 # ---------- who may connect ----------
 
-# What doc/keeping-the-map.md grants.
+# No more and no less than this.
 my @of_a_monitor = (
 	(map { "EXECUTE ON FUNCTION $_" } qw(shardring.probe
 		shardring.shard_status shardring.shard_details
@@ -380,7 +380,13 @@ my @of_a_monitor = (
 		shardring_internal.ask_identities shardring_internal.ask_servers)),
 	'INSERT ON shardring.shard_probe', 'UPDATE ON shardring.shard_probe');
 on_main('CREATE ROLE monitor LOGIN');
-on_main("GRANT $_ TO monitor") foreach (@of_a_monitor);
+is( on_main(q{SELECT string_agg(g, E'\n' ORDER BY g)
+		FROM shardring.grants('monitor', '{probe,shard_status,shard_details}') AS g})
+	  =~ s/\([^()]*\)//gr,
+	'GRANT EXECUTE ON ROUTINE ' . join(', ', sort map { /FUNCTION (.*)/ } @of_a_monitor)
+	  . " TO monitor;\nGRANT INSERT, UPDATE ON shardring.shard_probe TO monitor;",
+	'what grants says');
+on_main(q{SELECT shardring.grants('monitor', '{probe,shard_status,shard_details}') \gexec});
 my $as_monitor = 'SET SESSION AUTHORIZATION monitor; ';
 my $error_of_a = q{
 	SELECT s.reachable, s.error FROM shardring.shard_details('orders') AS s
