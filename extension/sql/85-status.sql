@@ -105,5 +105,3 @@ END
 $body$;
 COMMENT ON FUNCTION shardring_internal.short_error(text, integer) IS
 	'what another server says, cut to a number of characters';
-REVOKE EXECUTE ON FUNCTION shardring_internal.short_error(text, integer)
-	FROM PUBLIC;

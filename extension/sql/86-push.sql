@@ -75,7 +75,7 @@ BEGIN
 					 (document ->> 'version')::integer OR NOT activate),
 			coalesce(t.error, s.error,
 					 'shardring.shard is not set there: ' || t.hint),
-			s.active_version, s.fingerprint,
+			s.active_version, left(s.fingerprint, 16),
 			CASE WHEN t.shard IS NULL THEN t.server END
 		FROM unnest(answers) AS t
 			LEFT JOIN shardring_internal.send_version(

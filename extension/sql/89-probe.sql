@@ -80,20 +80,22 @@ COMMENT ON FUNCTION shardring.probe(text) IS
 	'asks all shards at once, and counts their consecutive failures';
 REVOKE EXECUTE ON FUNCTION shardring.probe(text) FROM PUBLIC;
 
-CREATE FUNCTION shardring.suspects(ring text, failures integer DEFAULT 3)
-RETURNS SETOF shardring.shard_probe
+CREATE FUNCTION shardring.suspects(ring text, at_least integer DEFAULT 3)
+RETURNS TABLE (shard text, failures integer, succeeded_at timestamptz(0),
+	problem text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1000 ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
 	PERFORM shardring_internal.require_ring(ring);
 	RETURN QUERY
-		SELECT p.*
+		SELECT p.shard, p.failures, p.succeeded_at::timestamptz(0),
+			shardring_internal.short_error(p.error, 35)
 		FROM shardring.shard_probe AS p
 			JOIN shardring.live_shards(suspects.ring) AS l
 				ON l.shard = p.shard
 		WHERE p.ring = suspects.ring COLLATE "C"
-			AND p.failures >= suspects.failures
+			AND p.failures >= at_least
 		ORDER BY l.number;
 END
 $body$;

@@ -400,7 +400,7 @@ my @grants = ('EXECUTE ON FUNCTION shardring.misplaced',
 	map { "EXECUTE ON FUNCTION shardring_internal.$_" } qw(ask_identities
 	  ask_rows ask_servers ask_shards clean_texts expected_names
 	  expected_shards keep_connections keep_finding parse_rows push_targets query_shards require_active
-	  shard_problem short_error sound_answers sound_servers stray_keys));
+	  shard_problem sound_answers sound_servers stray_keys));
 on_main(q{CREATE ROLE reader LOGIN});
 is( on_main(q{SELECT string_agg(g, E'\n' ORDER BY g)
 		FROM shardring.grants('reader', '{misplaced,misplaced_keys}') AS g}) =~ s/\([^()]*\)//gr,

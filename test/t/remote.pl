@@ -88,7 +88,7 @@ my $push = q{
 	SELECT p.shard, p.ok, coalesce(p.error, '-'),
 		coalesce(p.active_version::text, '-'),
 		p.fingerprint IS NOT DISTINCT FROM (
-			SELECT v.fingerprint FROM shardring.ring_version AS v
+			SELECT left(v.fingerprint, 16) FROM shardring.ring_version AS v
 			WHERE v.ring = 'orders' AND v.version = %s)
 	FROM shardring.push_version('orders', %s) AS p};
 
@@ -197,8 +197,9 @@ is( on_main(q{
 		FROM shardring.shard_probe AS p ORDER BY p.shard}),
 	"a|0||f|t\nb|3|no answer within 1500 ms|t|t\nc|0||f|t",
 	'and writes down why, and when');
-is(on_main(q{SELECT s.shard, s.failures FROM shardring.suspects('orders') AS s}),
-	'b|3', 'a suspect after three');
+is(on_main(q{SELECT s.shard, s.failures, s.succeeded_at IS NULL, s.problem
+		FROM shardring.suspects('orders') AS s}),
+	'b|3|t|no answer within 1500 ms', 'a suspect after three');
 is(on_main(q{SELECT s.shard FROM shardring.suspects('orders', 4) AS s}),
 	'', 'none after four');
 
@@ -375,7 +376,7 @@ is(on_main(sprintf $push, 3, '3'),
 my @of_a_monitor = (
 	(map { "EXECUTE ON FUNCTION $_" } qw(shardring.probe
 		shardring.shard_status shardring.shard_details
-		shardring_internal.shard_problem shardring_internal.short_error
+		shardring_internal.shard_problem
 		shardring_internal.ask_shards
 		shardring_internal.ask_identities shardring_internal.ask_servers)),
 	'INSERT ON shardring.shard_probe', 'UPDATE ON shardring.shard_probe');
