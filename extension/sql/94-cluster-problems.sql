@@ -69,6 +69,8 @@ DECLARE
 	answers shardring_internal.shard_answer[];
 	facts shardring_internal.shard_fact[];
 	findings shardring_internal.finding[];
+	errors bigint := 0;
+	warnings bigint := 0;
 BEGIN
 	PERFORM shardring_internal.require_ring(ring);
 	answers := ARRAY(
@@ -83,11 +85,19 @@ BEGIN
 	findings := findings
 		|| shardring_internal.reach_findings(ring, answers, facts)
 		|| shardring_internal.version_findings(ring, answers, facts);
-	RETURN QUERY
+	FOR severity, shard, relation, problem, hint IN
 		SELECT m.* FROM shardring_internal.merge_findings(
 			findings, cardinality(array_remove(ARRAY(
 				SELECT f.error IS NULL FROM unnest(facts) AS f), false)))
-			AS m;
+			AS m
+	LOOP
+		errors := errors + (severity = 'error')::integer;
+		warnings := warnings + (severity = 'warning')::integer;
+		RETURN NEXT;
+	END LOOP;
+	PERFORM shardring_internal.keep_finding(ring, 'cluster_errors', errors);
+	PERFORM shardring_internal.keep_finding(
+		ring, 'cluster_warnings', warnings);
 END
 $body$;
 COMMENT ON FUNCTION shardring.cluster_problems(text) IS

@@ -114,6 +114,8 @@ CREATE TABLE shardring_internal.move_pair
 	l1 pg_lsn,
 	l2 pg_lsn,
 	back_lsn pg_lsn,
+	lag_bytes bigint,
+	retained_bytes bigint,
 	/* shards that exchange keys exchange their rows here when a move turns */
 	CONSTRAINT move_pair_pkey PRIMARY KEY (ring, move, from_shard, to_shard)
 		DEFERRABLE INITIALLY IMMEDIATE
@@ -138,6 +140,10 @@ COMMENT ON COLUMN shardring_internal.move_pair.l2 IS
 	'where the source was when it was closed for good';
 COMMENT ON COLUMN shardring_internal.move_pair.back_lsn IS
 	'where on the target the way back begins';
+COMMENT ON COLUMN shardring_internal.move_pair.lag_bytes IS
+	'WAL that the other side had not confirmed when last asked';
+COMMENT ON COLUMN shardring_internal.move_pair.retained_bytes IS
+	'WAL that was kept for the other side then';
 GRANT SELECT ON shardring_internal.move_pair TO PUBLIC;
 
 CREATE TABLE shardring_internal.move_event

@@ -116,6 +116,35 @@ BEGIN ATOMIC
 		WHERE EXISTS (SELECT FROM shardring.live_shards(p.ring) AS l
 					  WHERE l.shard = p.shard)
 		UNION ALL
+		SELECT 'move_seconds', jsonb_build_object('ring', m.ring,
+				'from_version', m.from_version, 'to_version', m.to_version,
+				'state', m.state, 'wanted', m.wanted),
+			extract(epoch FROM now() - m.state_since),
+			'How long a move of rows has been in its state.'
+		FROM shardring_internal.row_move AS m
+		WHERE m.state NOT IN ('finished', 'cancelled')
+		UNION ALL
+		SELECT 'move_stuck', jsonb_build_object('ring', m.ring),
+			m.stuck::integer,
+			'Whether a move of rows waits for somebody; see move_status.'
+		FROM shardring_internal.row_move AS m
+		WHERE m.state NOT IN ('finished', 'cancelled')
+		UNION ALL
+		SELECT b.name, jsonb_build_object('ring', p.ring,
+				'from_shard', p.from_shard, 'to_shard', p.to_shard),
+			b.value, b.help
+		FROM shardring_internal.row_move AS m
+			JOIN shardring_internal.move_pair AS p
+				ON p.ring = m.ring AND p.move = m.move
+			CROSS JOIN LATERAL (VALUES
+				('move_lag_bytes', p.lag_bytes,
+				 'WAL that the other shard had not confirmed when run_move '
+				 'last asked.'),
+				('move_retained_bytes', p.retained_bytes,
+				 'WAL that was kept for the other shard when run_move last '
+				 'asked.')) AS b (name, value, help)
+		WHERE m.state NOT IN ('finished', 'cancelled')
+		UNION ALL
 		SELECT f.finding, jsonb_build_object('ring', f.ring),
 			f.value::numeric,
 			'As last found; see ' || f.finding || '_timestamp_seconds.'

@@ -21,6 +21,17 @@ BEGIN
 			(answers #>> ARRAY[p.from_shard, 'lsn'])::pg_lsn ELSE p.l1 END,
 		l2 = CASE WHEN m.phase = 'settle' THEN
 			(answers #>> ARRAY[p.from_shard, 'lsn'])::pg_lsn ELSE p.l2 END,
+		lag_bytes = coalesce(
+			answers #>> ARRAY[p.from_shard, 'slots', p.name, 'lag_bytes'],
+			answers #>> ARRAY[p.to_shard, 'slots',
+				shardring_internal.back_name(p.name), 'lag_bytes'],
+			p.lag_bytes::text)::bigint,
+		retained_bytes = coalesce(
+			answers #>> ARRAY[p.from_shard, 'slots', p.name,
+				'retained_bytes'],
+			answers #>> ARRAY[p.to_shard, 'slots',
+				shardring_internal.back_name(p.name), 'retained_bytes'],
+			p.retained_bytes::text)::bigint,
 		back_lsn = CASE WHEN m.phase = 'activate_targets' THEN
 			(answers #>> ARRAY[p.to_shard, 'back_lsn'])::pg_lsn
 			ELSE p.back_lsn END

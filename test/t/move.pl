@@ -35,6 +35,17 @@ is(on('map', q{SELECT from_shard, to_shard, state, tables, problem
 	"a|b|ready|2/2|\na|c|ready|2/2|\nb|c|ready|2/2|", 'the status');
 is(on('map', q{SELECT under_way FROM shardring.cluster_status('orders')}),
 	'move to 2: ready', 'and that of the cluster');
+is(on('map', q{SELECT name, labels ->> 'state', labels ->> 'from_shard', labels ->> 'to_shard',
+			value >= 0 FROM shardring.metrics() WHERE name ~ '_move_'}), <<'END' =~ s/\n\z//r, 'numbers for a monitor');
+shardring_move_lag_bytes||a|b|t
+shardring_move_lag_bytes||a|c|t
+shardring_move_lag_bytes||b|c|t
+shardring_move_retained_bytes||a|b|t
+shardring_move_retained_bytes||a|c|t
+shardring_move_retained_bytes||b|c|t
+shardring_move_seconds|ready|||t
+shardring_move_stuck||||t
+END
 is(says("CALL shardring.cancel_move('orders')"),
 	qq{NOTICE:  ring "orders" is open again, and stays with version 1\n},
 	'taken back');

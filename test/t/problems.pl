@@ -324,11 +324,17 @@ is(sqlstate("$as_monitor SELECT shardring.$_('orders')"), '42501', "not for PUBL
   foreach (qw(cluster_problems cluster_status));
 on_map(q{SELECT shardring.grants('monitor', '{cluster_problems,cluster_status,shard_details}') \gexec});
 is_deeply([ problems($as_monitor) ], [], 'a monitor may ask');
+is(on_map(q{SELECT name, value FROM shardring.metrics()
+		WHERE name ~ '_cluster_' AND name !~ 'timestamp' AND labels ->> 'ring' = 'orders'}),
+	"shardring_cluster_errors|0\nshardring_cluster_warnings|0", 'how many there are is kept');
 is(on_map($as_monitor . q{SELECT s.* FROM shardring.cluster_status('orders') AS s}),
 	'5||7|5 of 5|0 of 0|', 'in one line too');
 on_map(q{ALTER USER MAPPING FOR monitor SERVER c OPTIONS (SET password 'verraten-8')});
 @lines = problems($as_monitor);
 is(scalar @lines, 1, 'a wrong password: one line');
+is(on_map(q{SELECT name, value FROM shardring.metrics()
+		WHERE name ~ '_cluster_' AND name !~ 'timestamp' AND labels ->> 'ring' = 'orders'}),
+	"shardring_cluster_errors|1\nshardring_cluster_warnings|0", 'for metrics');
 like($lines[0], qr/^error\|c\|\|password authentication failed for user "watcher"\|psql /, 'and why');
 unlike("@lines", qr/geheim-7|verraten-8/, 'without the password');
 
