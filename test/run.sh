@@ -221,6 +221,7 @@ run_tap()
 			[ ! -d "$dir/tmp_check/log" ] ||
 				cp -R "$dir/tmp_check/log" "$WORK/output/$name-servers"
 		fi
+		rm -rf "$dir"			# logs of servers fill a file system in memory
 		count "$name" $status "$(count_tap "$log")"
 		sed -n 's/^ok .* # skip /skipped: /p' "$log" | sort -u
 	done

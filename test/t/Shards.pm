@@ -22,7 +22,7 @@ sub new_server
 	my $node = PostgreSQL::Test::Cluster->new($name);
 	$node->init;
 	$node->append_conf('postgresql.conf', "shared_buffers = 8MB\n"
-		. "max_connections = 60\nautovacuum = off\nfsync = off\n");
+		. "log_statement = none\nmax_connections = 60\nautovacuum = off\nfsync = off\n");
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION shardring');
 	return $node;
