@@ -66,9 +66,10 @@ start_shard()
 		OPTIONS (host '$WORK', port '${PORT[$1]}', dbname 'postgres')"
 }
 
-add_guard()
+guard_shards()
 {
-	sql "$1" "SELECT shardring.add_guard('orders', 'held', 'key')"
+	expect proxy "SELECT bool_and(g.ok)
+		FROM shardring.guard_table('orders', 'public.held', 'key') AS g" t
 }
 
 # Runs SQL on a server without a word.
@@ -116,20 +117,18 @@ tell()
 
 make_proxy()
 {
-	tell 'The ring is drafted on the proxy, and pushed to all shards at once.'
+	tell 'The ring is drafted on the proxy.'
 	sql proxy "CREATE EXTENSION plproxy"
 	sql proxy "SELECT shardring.create_ring('orders')"
 	sql proxy "
 		SELECT shardring.add_group('orders', 'g' || i, ARRAY['s' || i])
 		FROM generate_series(0, 2) AS i"
 	sql proxy "SELECT shardring.activate('orders')"
-	show "SELECT p.shard, p.ok, p.active_version
-         FROM shardring.push_version('orders', 1, activate => true) AS p"
-	tell 'Each shard guards its table.'
-	local name
-	for name in s0 s1 s2; do
-		add_guard $name
-	done
+	tell 'One call pushes it to all shards, and guards the table there.'
+	show "SELECT g.*
+         FROM shardring.guard_table('orders', 'public.held', 'key') AS g"
+	show "SELECT s.version, s.shards, s.under_way
+         FROM shardring.cluster_status('orders') AS s"
 	tell 'Three shards, no power of two: a cluster of PL/Proxy by one call.'
 	show "SELECT shardring.plproxy_sync('orders')"
 	run_file proxy proxy.sql
@@ -332,25 +331,22 @@ move()
 	say 'push the version everywhere, inactive'
 	expect proxy "SELECT bool_and(p.ok)
 		FROM shardring.push_version('orders', $2) AS p" t
-	local name
-	for name in $4; do
-		add_guard "$name"
-	done
+	guard_shards
 	step 'partitions for all of its shards' "shardring.plproxy_sync('orders')"
 	say 'copy what moves'
-	copy_rows copy "$@"
+	copy_ring copy "$1" "$2"
 	say 'fence: the sources refuse what moves'
 	sql proxy "CALL shardring.fence('orders', $2)"
 	${5:-}
 	say 'copy what came in meanwhile, delete what went'
-	copy_rows copy "$@"
-	copy_rows compare "$@"
+	copy_ring copy "$1" "$2"
+	copy_ring compare "$1" "$2"
 	say 'switch: the targets take it, then the proxy'
 	sql proxy "CALL shardring.switch_fenced('orders')"
 	sql proxy "SELECT shardring.wait_for_drain('orders', $2)"
 	say 'the sources delete what is not theirs'
 	# also what the writers have deleted on the targets since
-	copy_rows clean-source-all "$@"
+	copy_ring clean-source-all "$1" "$2"
 }
 
 step()
@@ -364,18 +360,11 @@ say()
 	printf '%7s writes so far: %s\n' "$(count_writes)" "$1"
 }
 
-# Runs the script of the documentation for every pair: copy_rows COMMAND OLD NEW
-# SOURCES TARGETS.
-copy_rows()
+# Runs the script of the documentation for every pair: copy_ring COMMAND OLD NEW.
+copy_ring()
 {
-	local from to
-	for from in $4; do
-		for to in $5; do
-			"$TREE/extension/doc/examples/copy_rows.sh" "$1" orders "$2" "$3" \
-				held "$from" "dbname=postgres port=${PORT[$from]}" \
-				"$to" "dbname=postgres port=${PORT[$to]}" >/dev/null
-		done
-	done
+	"$TREE/extension/doc/examples/copy_ring.sh" "$1" orders \
+		"dbname=postgres port=${PORT[proxy]}" "$2" "$3" >/dev/null
 }
 
 # Kills a postmaster and starts it again, as soon as the backends it leaves

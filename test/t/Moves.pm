@@ -15,7 +15,7 @@ use PostgreSQL::Test::Utils;
 use Shards;
 use Test::More;
 
-our @EXPORT = qw(%node on says new_move new_servers start_writers stop_writers
+our @EXPORT = qw(%node on says new_move new_servers new_shard_server start_writers stop_writers
   check_rows nothing_left);
 our %node;
 my (@shards, $writers, $in, $out);
@@ -83,18 +83,27 @@ sub new_servers
 		LANGUAGE internal AS 'jsonb_build_array'});
 	foreach my $name (@shards)
 	{
-		$node{$name} = new_server($name);
-		$node{$name}->append_conf('postgresql.conf', "wal_level = logical\n"
-			. "max_wal_senders = 10\nwal_retrieve_retry_interval = 100ms\n"
-			. "shardring.shard = '$name'\n" . ($settings // ''));
-		$node{$name}->restart;
-		add_address($node{map}, $node{$name}, 'postgres_fdw');
+		new_shard_server($name, $settings);
 		on($name, q{
 			CREATE TABLE account (id text PRIMARY KEY, value text, note text);
 			CREATE TABLE entry (id uuid DEFAULT gen_random_uuid(),
 				account text REFERENCES account ON DELETE CASCADE,
 				amount numeric, PRIMARY KEY (account, id))});
+		add_address($node{map}, $node{$name}, 'postgres_fdw');
 	}
+	return;
+}
+
+# A server that is to be a shard, without tables.
+sub new_shard_server
+{
+	my ($name, $settings) = @_;
+	$node{$name} = new_server($name);
+	$node{$name}->append_conf('postgresql.conf', "wal_level = logical\n"
+		. "max_wal_senders = 10\nwal_retrieve_retry_interval = 100ms\n"
+		. "shardring.shard = '$name'\n" . ($settings // ''));
+	$node{$name}->restart;
+	push @shards, $name unless grep { $_ eq $name } @shards;
 	return;
 }
 
