@@ -202,7 +202,7 @@ COMMENT ON COLUMN shardring_internal.move_outcome.note IS
 /* The move of a ring that is not over; NULL: there is none. */
 CREATE FUNCTION shardring_internal.current_move(ring text)
 RETURNS shardring_internal.row_move
-LANGUAGE sql STABLE PARALLEL UNSAFE
+LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT m FROM shardring_internal.row_move AS m
 	WHERE m.ring = current_move.ring COLLATE "C"

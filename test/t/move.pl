@@ -46,6 +46,15 @@ shardring_move_retained_bytes||b|c|t
 shardring_move_seconds|ready|||t
 shardring_move_stuck||||t
 END
+my $goes = on('map', q{SELECT min('k' || i) FROM generate_series(1, 1000) AS i
+	WHERE shardring.shard_for('orders', 'k' || i, 1) = 'a'
+		AND shardring.shard_for('orders', 'k' || i, 2) = 'c'});
+is(on('map', "SELECT r.* FROM shardring.moving_route('orders', '$goes') AS r"), 'a|c|ready',
+	'where a key is, and where it goes');
+like(says(q{SELECT shardring.drop_leftovers('orders')}), qr/^ERROR:  ring "orders" is moving from version 1 to version 2\n/,
+	'what it has is no leftover');
+my (undef, undef, $kept) = $node{a}->psql('postgres', q{SELECT shardring.forget_move('orders')});
+like($kept, qr/publication "shardring_\w+" of the move of ring "orders" is still here/, 'nor forgotten');
 is(says("CALL shardring.cancel_move('orders')"),
 	qq{NOTICE:  ring "orders" is open again, and stays with version 1\n},
 	'taken back');
@@ -117,6 +126,53 @@ note on('map', q{
 	FROM (SELECT *, lag(at) OVER (PARTITION BY move ORDER BY number) AS before
 		  FROM shardring_internal.move_event) AS e
 	WHERE event = 'done' AND state IN ('closing', 'decided')});
+
+
+# ---------- what is left where a map is lost ----------
+
+is(on('map', "SELECT r.* FROM shardring.moving_route('orders', '$goes') AS r"), 'c||', 'at its new place');
+is(on('map', q{SELECT (shardring.moving_route('orders', 5::bigint)).state IS NULL,
+		(shardring.moving_route('orders', gen_random_uuid())).shard IS NOT NULL,
+		(shardring.moving_route('orders', NULL::text)).shard IS NULL}), 't|t|t', 'keys of other types');
+is(on('map', q{SELECT * FROM shardring.drop_leftovers('orders')}), '', 'nothing to drop');
+my $name = on('map', q{SELECT shardring_internal.stream_prefix('orders') || '9_0_1'});
+on('a', "CREATE PUBLICATION $name; SELECT pg_create_logical_replication_slot('$name', 'pgoutput')");
+on('b', "CREATE SUBSCRIPTION $name CONNECTION \$\$" . $node{a}->connstr('postgres')
+	. "\$\$ PUBLICATION $name WITH (create_slot = false)");
+my $left = "a|publication|$name|\na|slot|$name|\nb|subscription|$name|";
+is(on('map', q{SELECT server, kind, name, error FROM shardring.move_leftovers('orders')
+		ORDER BY kind}), $left, 'what is left is found');
+sub as_moving
+{
+	my ($closed) = @_;
+	on('a', qq{
+		ALTER TABLE shardring.ring DISABLE TRIGGER ALL;
+		UPDATE shardring.ring SET moving_from = 1, moving_to = 2, closed_until = $closed;
+		ALTER TABLE shardring.ring ENABLE TRIGGER ALL;
+		ALTER TABLE shardring.ring ENABLE ALWAYS TRIGGER ring_move});
+	return;
+}
+as_moving('NULL');
+like(on('map', q{SELECT * FROM shardring.drop_leftovers('orders') WHERE error IS NOT NULL LIMIT 1}),
+	qr/^a\|subscription\|\|ring "orders" is moving from version 1 to version 2/, 'but not dropped under another map');
+is(on('b', 'SELECT count(*) FROM pg_subscription'), '0', 'only what nobody drives');
+(undef, undef, $kept) = $node{a}->psql('postgres', q{SELECT shardring.forget_move('orders')});
+like($kept, qr/is still here/, 'nor is the move forgotten there');
+on('a', "SELECT shardring_internal.drop_slot('$name'); DROP PUBLICATION $name");
+as_moving("'infinity'");
+(undef, undef, $kept) = $node{a}->psql('postgres', q{SELECT shardring.forget_move('orders')});
+like($kept, qr/ring "orders" is closed here\nDETAIL:  Another shard may own/, 'not where writes are refused');
+on('a', q{SELECT shardring.forget_move('orders', closed => true)});
+as_moving('NULL');
+on('a', q{SELECT shardring.forget_move('orders')});
+on('a', q{SELECT shardring.forget_move('orders')});
+nothing_left('forgotten');
+on('a', "CREATE PUBLICATION $name; SELECT pg_create_logical_replication_slot('$name', 'pgoutput')");
+on('b', "CREATE SUBSCRIPTION $name CONNECTION \$\$" . $node{a}->connstr('postgres')
+	. "\$\$ PUBLICATION $name WITH (create_slot = false)");
+is(on('map', q{SELECT server, kind, name, error FROM shardring.drop_leftovers('orders')
+		ORDER BY kind}), $left, 'all is dropped');
+nothing_left('dropped');
 
 $_->stop foreach values %node;
 done_testing();
