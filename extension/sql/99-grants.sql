@@ -74,7 +74,8 @@ END
 $body$;
 COMMENT ON FUNCTION shardring_internal.require_functions(text[]) IS
 	'raises unless these are names of functions of schema shardring';
-REVOKE EXECUTE ON FUNCTION shardring_internal.require_functions(text[]) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION shardring_internal.require_functions(text[])
+	FROM PUBLIC;
 
 /*
  * These functions, and all that is called by them in turn, also by triggers of
@@ -124,7 +125,8 @@ END
 $body$;
 COMMENT ON FUNCTION shardring_internal.called_functions(text[]) IS
 	'functions of schema shardring, and all that they call';
-REVOKE EXECUTE ON FUNCTION shardring_internal.called_functions(text[]) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION shardring_internal.called_functions(text[])
+	FROM PUBLIC;
 
 /* A text that is sent elsewhere, or tells what to call, calls nothing. */
 CREATE FUNCTION shardring_internal.without_literals(body text) RETURNS text
