@@ -50,9 +50,10 @@ REVOKE EXECUTE ON FUNCTION
 	shardring_internal.step_set(shardring.ring, jsonb) FROM PUBLIC;
 
 /*
- * Both moves have one version in common, and only where that is active, and
- * nothing closed, does a shard go from one move to the other.  The document
- * was checked to have numbers where it has versions of this move.
+ * Both moves have one version in common, and only where that is active does a
+ * shard go from one move to the other.  Back to the one before it goes also
+ * where keys are refused: no shard has the version that they were to go to, and
+ * they stay here.
  */
 CREATE FUNCTION shardring_internal.turned(
 	ours shardring.ring, document jsonb)
@@ -63,16 +64,13 @@ AS $body$
 DECLARE
 	from_version integer := (document ->> 'from_version')::integer;
 	to_version integer := (document ->> 'to_version')::integer;
-	before_from jsonb := document #> '{turned,from_version}';
-	before_to jsonb := document #> '{turned,to_version}';
 BEGIN
-	IF to_jsonb(ours.moving_from) IS DISTINCT FROM before_from
-		OR to_jsonb(ours.moving_to) IS DISTINCT FROM before_to
-		OR before_from IS NULL
+	IF NOT shardring_internal.before_turn(ours, document)
 		OR ours.active_version IS DISTINCT FROM (CASE
 			WHEN ours.moving_to = from_version THEN from_version
 			WHEN ours.moving_from = to_version THEN to_version END)
 		OR ours.closed_until > clock_timestamp()
+			AND ours.moving_to = from_version
 	THEN
 		RETURN ours;
 	END IF;
@@ -118,6 +116,23 @@ COMMENT ON FUNCTION shardring_internal.require_fingerprint(
 	'raises unless a version is here as the map has it';
 REVOKE EXECUTE ON FUNCTION shardring_internal.require_fingerprint(
 	text, integer, text) FROM PUBLIC;
+
+/* Whether this shard is in the move that this one was before it was turned. */
+CREATE FUNCTION shardring_internal.before_turn(
+	ours shardring.ring, document jsonb)
+RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT coalesce(
+		to_jsonb(ours.moving_from) = document #> '{turned,from_version}'
+			AND to_jsonb(ours.moving_to) = document #> '{turned,to_version}',
+		false);
+END;
+COMMENT ON FUNCTION
+	shardring_internal.before_turn(shardring.ring, jsonb) IS
+	'whether a shard is not turned yet with a move';
+REVOKE EXECUTE ON FUNCTION
+	shardring_internal.before_turn(shardring.ring, jsonb) FROM PUBLIC;
 
 /* A hold for good is ended by lift alone, never by a lease. */
 CREATE FUNCTION shardring_internal.step_close(
@@ -177,7 +192,8 @@ REVOKE EXECUTE ON FUNCTION
 
 /*
  * A shard without the columns of the move is open.  Whatever is active there
- * was activated by other means, and must not keep the others closed.
+ * was activated by other means, and must not keep the others closed.  Nor is
+ * one closed by the move that was not turned yet.
  */
 CREATE FUNCTION shardring_internal.step_lift(
 	ours shardring.ring, document jsonb)
@@ -186,7 +202,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
-	IF shardring_internal.in_move(ours, document) THEN
+	IF NOT shardring_internal.before_turn(ours, document)
+		AND shardring_internal.in_move(ours, document)
+	THEN
 		PERFORM shardring_internal.refuse_switched(ours, document);
 		ours.closed_until := NULL;
 	END IF;

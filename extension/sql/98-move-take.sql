@@ -40,8 +40,12 @@ BEGIN
 	IF shardring_internal.is_decided(
 		m, switched OR finished AND m.program = 'fence')
 	THEN
-		PERFORM shardring_internal.raise_fallen(
+		m := shardring_internal.raise_fallen(
 			shardring_internal.go_to_phase(m, 'activate_targets'), answers);
+		problem := shardring_internal.turn_late(m, answers);
+		IF problem IS NOT NULL THEN
+			PERFORM shardring_internal.note_failure(m, problem);
+		END IF;
 		RETURN;
 	END IF;
 	m := shardring_internal.raise_fallen(m, answers);
@@ -57,6 +61,7 @@ BEGIN
 		m := shardring_internal.go_to_phase(m, 'reopen');
 		problem := NULL;
 	END IF;
+	problem := coalesce(problem, shardring_internal.turn_late(m, answers));
 	PERFORM shardring_internal.keep_streams(m);
 	IF problem IS NOT NULL
 		AND m.state NOT IN ('decided', 'reopening', 'finishing')

@@ -96,7 +96,8 @@ REVOKE EXECUTE ON FUNCTION shardring_internal.exchange_sides(
 /*
  * A shard that answers with a version before both of a turned move has lost
  * the switch before it: the move is turned again, so that the shard is closed
- * and switched as it would have been without turning.
+ * and switched as it would have been without turning.  Once it is decided,
+ * this can be only as long as all shards say that they have not switched.
  */
 CREATE FUNCTION shardring_internal.turn_fallen(
 	m shardring_internal.row_move, answers jsonb)
@@ -104,12 +105,21 @@ RETURNS shardring_internal.row_move
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
+DECLARE
+	lowest integer;
+	highest integer;
+	asked integer := cardinality(shardring_internal.move_shards(m, 'all'));
+	answered integer;
 BEGIN
+	SELECT min((a.value ->> 'active_version')::integer),
+		max((a.value ->> 'active_version')::integer), count(*)
+	INTO lowest, highest, answered
+	FROM jsonb_each(answers) AS a;
 	IF NOT shardring_internal.is_turned(m)
-		OR m.state IN ('decided', 'switched', 'finishing')
-		OR NOT EXISTS (
-			SELECT FROM jsonb_each(answers) AS a
-			WHERE (a.value ->> 'active_version')::integer < m.from_version)
+		OR m.state IN ('switched', 'finishing')
+		OR m.state = 'decided' AND (answered < asked
+			OR highest >= m.to_version)
+		OR NOT coalesce(lowest < m.from_version, false)
 	THEN
 		RETURN m;
 	END IF;
@@ -120,6 +130,33 @@ COMMENT ON FUNCTION shardring_internal.turn_fallen(
 	shardring_internal.row_move, jsonb) IS
 	'turns a move again when a shard lost the switch before it';
 REVOKE EXECUTE ON FUNCTION shardring_internal.turn_fallen(
+	shardring_internal.row_move, jsonb) FROM PUBLIC;
+
+/* A shard that came back without having been turned is turned now. */
+CREATE FUNCTION shardring_internal.turn_late(
+	m shardring_internal.row_move, answers jsonb)
+RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $body$
+DECLARE
+	late text[] := ARRAY(
+		SELECT a.key FROM jsonb_each(answers) AS a
+		WHERE a.value -> 'moving_from' = m.options #> '{turned,from_version}'
+			AND a.value -> 'moving_to' = m.options #> '{turned,to_version}');
+BEGIN
+	IF cardinality(late) = 0
+		OR m.phase IN ('turn_push', 'turn', 'turn_again')
+	THEN
+		RETURN NULL;
+	END IF;
+	RETURN shardring_internal.step_problem(m, late, 'set', '{}');
+END
+$body$;
+COMMENT ON FUNCTION shardring_internal.turn_late(
+	shardring_internal.row_move, jsonb) IS
+	'turns shards that are not turned as their move is; returns why not';
+REVOKE EXECUTE ON FUNCTION shardring_internal.turn_late(
 	shardring_internal.row_move, jsonb) FROM PUBLIC;
 
 CREATE PROCEDURE shardring.reverse_move(

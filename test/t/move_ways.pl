@@ -169,7 +169,8 @@ $node{a}->backup('backup');
 $standby->init_from_backup($node{a}, 'backup', has_streaming => 1);
 $standby->start;
 $node{a}->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_replication
-	WHERE application_name !~ '^shardring' AND state = 'streaming'});
+	WHERE application_name !~ '^shardring' AND state = 'streaming'
+		AND replay_lsn IS NOT NULL});
 $node{standby} = $standby;
 my $receiver = on('standby', q{SELECT pid FROM pg_stat_wal_receiver});
 kill 'STOP', $receiver;
