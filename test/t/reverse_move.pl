@@ -51,6 +51,14 @@ sub lose_switch
 	return;
 }
 
+# The model in move_model.py is of this program.
+my ($phases) = run_command(
+	[ '/usr/bin/python3', '-B', "$FindBin::RealBin/move_model.py", '--phases' ]);
+is(on('map', q{SELECT concat_ws(' ', state, phase, coalesce(next_phase, '-'),
+		coalesce(step, '-'), coalesce(who, '-'), coalesce(streams, '-'))
+	FROM shardring_internal.move_phases() WHERE program = 'move'}),
+	$phases, 'phases are those of the model');
+
 start_writers(4, 400, $ENV{SEED} // int(rand(1e6)));
 is(says($reverse), <<'END', 'nothing to go back from');
 ERROR:  ring "orders" does not move
