@@ -281,6 +281,13 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $body$
 BEGIN
+	PERFORM FROM shardring_internal.row_move AS r
+	WHERE r.ring = m.ring AND r.move = m.move AND r.token = m.token
+		AND r.phase = m.phase AND r.from_version = m.from_version;
+	IF NOT FOUND THEN
+		PERFORM shardring_internal.fail('55006', format(
+			'another call has taken over the move of ring "%s"', m.ring));
+	END IF;
 	PERFORM shardring_internal.note_event(m,
 		CASE WHEN outcome.done THEN 'done'
 			WHEN outcome.error IS NULL THEN 'waiting'

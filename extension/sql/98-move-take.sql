@@ -20,6 +20,7 @@ DECLARE
 	problem text;
 	switched boolean;
 	finished boolean;
+	cleared boolean;
 BEGIN
 	SELECT jsonb_object_agg(a.shard, a.answer) FILTER (WHERE a.error IS NULL),
 		(array_agg(format('%s: %s', a.shard, coalesce(a.error,
@@ -31,12 +32,20 @@ BEGIN
 		bool_or((a.answer ->> 'active_version')::integer = m.to_version
 				AND (a.answer ->> 'moving_to')::integer = m.to_version),
 		bool_and(coalesce(
-			(a.answer ->> 'active_version')::integer = m.to_version, false))
-	INTO answers, problem, switched, finished
+			(a.answer ->> 'active_version')::integer = m.to_version, false)),
+		bool_and(coalesce(
+			(a.answer ->> 'active_version')::integer = m.to_version
+				AND a.answer ->> 'moving_to' IS NULL, false))
+	INTO answers, problem, switched, finished, cleared
 	FROM shardring_internal.ask_move(
 		m, shardring_internal.move_shards(m, 'all'), 'take') AS a;
 	PERFORM shardring_internal.note_promoted(m, answers);
 	PERFORM shardring_internal.note_identities(m, answers);
+	IF cleared AND m.program = 'move' THEN
+		/* it was the last thing that was done, by a map that lost it since */
+		PERFORM shardring_internal.go_to_phase(m, 'clear');
+		RETURN;
+	END IF;
 	IF shardring_internal.is_decided(
 		m, switched OR finished AND m.program = 'fence')
 	THEN

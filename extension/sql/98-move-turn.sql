@@ -26,6 +26,9 @@ BEGIN
 	PERFORM shardring.seal(m.ring, back);
 	PERFORM shardring_internal.require_usable(m.ring, back, m.to_version);
 	PERFORM shardring_internal.exchange_sides(m, m.to_version, back);
+	UPDATE shardring_internal.row_move AS r
+	SET token = shardring_internal.next_token(r.token)
+	WHERE r.ring = m.ring AND r.move = m.move;
 	RETURN shardring_internal.go_to_phase(m, 'turn_push');
 END
 $body$;
@@ -176,7 +179,11 @@ COMMENT ON PROCEDURE shardring.reverse_move(text, interval, integer) IS
 REVOKE EXECUTE ON PROCEDURE shardring.reverse_move(text, interval, integer)
 	FROM PUBLIC;
 
-/* What is wanted once more is wanted already. */
+/*
+ * What is wanted once more is wanted already.  A call that drives the move and
+ * has looked at it before finds another token, and ends: it must not go on with
+ * what was the next phase before the move was turned.
+ */
 CREATE FUNCTION shardring_internal.want_reversed(ring text, options jsonb)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -190,9 +197,10 @@ BEGIN
 		AND m.state NOT IN ('switched', 'finishing', 'cancelling')
 	THEN
 		NULL;	/* it goes on */
-	ELSIF m.state <> 'switched' THEN
+	ELSIF m.phase <> 'switched' THEN
 		PERFORM shardring_internal.refuse_driven(m);
 	ELSE
+		PERFORM shardring_internal.hold_move(ring, NULL);
 		m := shardring_internal.turn_move(m);
 	END IF;
 	PERFORM shardring_internal.want(m, 'switched', options);

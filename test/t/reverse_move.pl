@@ -90,6 +90,18 @@ is(on('map', q{SELECT from_shard, to_shard, state, problem
 		FROM shardring.move_status('orders')}),
 	"a|b|switched|\na|c|switched|\nb|c|switched|", 'the status');
 
+# ---------- nobody turns it under a call ----------
+
+my $driver = $node{map}->background_psql('postgres');
+$driver->query_safe(q{BEGIN;
+	SELECT shardring_internal.hold_move('orders', NULL)});
+like(says($reverse), qr/^ERROR:  another call is moving ring "orders"\nHINT:  Wait for it, or end it and call again\.\n/,
+	'not while a call moves it');
+is(ledger(), '1|2|switched|switched', 'and nothing is turned');
+$driver->query_safe('ROLLBACK');
+$driver->quit;
+my $token = on('map', q{SELECT token FROM shardring_internal.row_move ORDER BY move DESC LIMIT 1});
+
 # ---------- not even turned on any shard ----------
 
 sub turn
@@ -103,6 +115,8 @@ sub turn
 }
 turn();
 is(ledger(), '2|4|turning|ready', 'turned on the map only');
+is(on('map', qq{SELECT token > $token FROM shardring_internal.row_move ORDER BY move DESC LIMIT 1}), 't',
+	'and a call that was on its way ends');
 is(says(q{CALL shardring.cancel_move('orders')}), $switched, 'and not at all');
 is(versions(), '2 2/1/2 2/1/2 2/1/2', 'on no shard');
 
@@ -157,6 +171,15 @@ nothing_left('finished');
 is(on('c', 'SELECT count(*) FROM account'), '0', 'the new shard is empty again');
 is(on('map', q{SELECT * FROM shardring.move_leftovers('orders')}), '',
 	'nothing is left over');
+
+
+# ---------- a map that has lost how it ended ----------
+
+on('map', q{UPDATE shardring_internal.row_move SET state = 'switched', phase = 'switched',
+	wanted = 'finished' WHERE state = 'finished'});
+is(says(q{CALL shardring.run_move('orders')}), qq{NOTICE:  ring "orders" is switched to version 8\n},
+	'is told so by the shards');
+is(ledger(), '7|8|finished|finished', 'and it is over');
 
 $_->stop foreach values %node;
 done_testing();
