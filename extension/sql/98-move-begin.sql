@@ -157,6 +157,8 @@ BEGIN ATOMIC
 			ELSE 'To go on: CALL shardring.run_move(%1$L);' END,
 		CASE
 			WHEN m.state IN ('decided', 'finishing', 'cancelling') THEN NULL
+			WHEN m.state = 'switched' AND (m.phase <> m.state
+				OR m.error IS NOT NULL) THEN NULL
 			WHEN m.state = 'switched'
 			THEN 'To go back: CALL shardring.reverse_move(%1$L);'
 			WHEN shardring_internal.is_turned(m)

@@ -66,7 +66,7 @@ BEGIN
 		WHERE p.pronamespace = 'shardring'::regnamespace
 			AND p.proname = name COLLATE "C";
 		IF NOT FOUND THEN
-			PERFORM shardring_internal.fail('42883', format(
+			PERFORM shardring_internal.fail('42704', format(
 				'function shardring."%s" does not exist', left(name, 63)));
 		END IF;
 	END LOOP;
