@@ -15,6 +15,8 @@ use Test::More;
 my @four = qw(s0 s1 s2 s3);
 new_servers('wal_level = replica', @four);
 on('map', q{
+	ALTER DATABASE postgres SET shardring.remote_timeout = '1 min'});
+on('map', q{
 	SELECT shardring.create_ring('orders');
 	SELECT shardring.add_group('orders', 'g' || i, ARRAY['s' || i])
 	FROM generate_series(0, 3) AS i;

@@ -20,6 +20,8 @@ add_address($node{map}, $node{router}, 'postgres_fdw');
 # ---------- four servers, a map and a router, both with PL/Proxy ----------
 
 on('map', q{
+	ALTER DATABASE postgres SET shardring.remote_timeout = '1 min'});
+on('map', q{
 	SELECT shardring.create_ring('orders');
 	SELECT shardring.add_group('orders', 'g' || i, ARRAY['s' || i])
 	FROM generate_series(0, 3) AS i;
