@@ -15,7 +15,7 @@ new_move();
 my $run = "CALL shardring.run_move('orders')";
 my $switch = "CALL shardring.switch_move('orders', attempts => 1)";
 my $finish = "CALL shardring.finish_move('orders', grace => '0')";
-on('map', q{ALTER DATABASE postgres SET shardring.remote_timeout = '2 s'});
+on('map', q{ALTER DATABASE postgres SET shardring.remote_timeout = '20 s'});
 
 # A server on which a step is to fail, as when its driver dies there.
 on('map', q{
