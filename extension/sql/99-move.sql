@@ -176,7 +176,13 @@ DECLARE
 		'closing,reopening}';
 BEGIN
 	PERFORM shardring_internal.require_options(options);
-	IF m.state <> ALL (CASE wanted
+	IF wanted = 'cancelled' AND m.state = 'decided'
+		AND (m.options #>> '{turned,from_version}')::integer = m.to_version
+	THEN
+		/* a move that was turned again goes on to where it was */
+		PERFORM shardring_internal.want(m, 'switched', options);
+		RETURN;
+	ELSIF m.state <> ALL (CASE wanted
 		WHEN 'cancelled' THEN before || 'cancelling'::text
 		WHEN 'switched' THEN before || '{decided,switched}'::text[]
 		ELSE '{decided,switched,finishing}' END)
