@@ -260,7 +260,7 @@ choose_points(Resizing *resizing, uint32 spare)
 		 * seventeen out of a few thousand, each by chance.
 		 */
 		if (cursor.n < resize->want)
-			return false;		/* LCOV_EXCL_LINE */
+			return false;		/* LCOV_EXCL_LINE: by chance alone */
 	}
 	return true;
 }
