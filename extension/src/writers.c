@@ -141,7 +141,7 @@ is_vacuum(VirtualTransactionId vxid)
 	bool		vacuums;
 
 	if (proc == NULL)
-		return false;			/* LCOV_EXCL_LINE: it ended meanwhile */
+		return false;			/* as of a prepared transaction */
 	vacuums = (*(volatile uint8 *) &proc->statusFlags &
 			   (PROC_IN_VACUUM | PROC_IS_AUTOVACUUM)) != 0;
 	return vacuums && compat_vxid_runs(proc, vxid);
